@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` and `make test`. Both set up everything they need.
+SHELL := /bin/sh
+BIN := .venv/bin
+# Numba's cache looks only at a kernel's own file, not at the functions it inlines from others:
+# a cache per state of the sources keeps it from serving stale machine code.
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell cat src/skewless/*.py src/skewless/*/*.py | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types imports unit format bench lock clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: ## Virtual environment, locked dependencies, Java (done at once when in place)
+	@scripts/setup.sh
+
+demo: setup ## Compare the groupings on a stream with one hot key; table and plot
+	$(BIN)/skewless compare --stream country-skew-r80 --workers 10 --sources 5 --plot demo/load.png
+
+test: lint types imports unit ## Everything that must be green: lint, types, import rules, tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports --cache-dir .import_linter_cache
+
+unit: setup
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+format: setup ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Routing speed of every kernel beside its naive twin (takes some minutes)
+	$(BIN)/python benchmarks/routing.py
+
+lock: setup ## Resolve requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
+	  --extra spark --extra plots --group dev pyproject.toml -o requirements.lock
+
+clean: ## Remove the environment and every cache
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist demo

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Makes .venv with the locked dependencies and sees to it that Java 17 or newer is there.
+# Called by make; does nothing when all is in place. Each failure is one line that says what to install.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+on_debian_as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
+
+apt_install() {
+  say "installing $1 with apt-get"
+  DEBIAN_FRONTEND=noninteractive
+  export DEBIAN_FRONTEND
+  apt-get install -y -q --no-install-recommends "$1" >/dev/null 2>&1 && return 0
+  apt-get update -q >/dev/null 2>&1 || true
+  apt-get install -y -q --no-install-recommends "$1" >/dev/null 2>&1
+}
+
+find_python() {
+  for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      command -v "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+make_venv() {
+  python=$(find_python) || die "Python 3.11 or newer is needed (PySpark 4.3 asks for it): install python3.11 and call make again, or set PYTHON"
+  # A Debian python3 without python3-venv makes a broken environment and fails: install the package, try once more.
+  if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
+    version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+    if ! on_debian_as_root || ! apt_install "$version-venv" || ! "$python" -m venv --clear .venv; then
+      die "$python cannot make virtual environments: install $version-venv"
+    fi
+  fi
+  say "installing the locked dependencies into .venv (some minutes the first time: PySpark is large)"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+}
+
+java_is_recent() {
+  [ -x "$(command -v "$1" 2>/dev/null)" ] || return 1
+  major=$("$1" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+  [ "${major:-0}" -ge 17 ]
+}
+
+need_java() {
+  [ -n "${JAVA_HOME:-}" ] && java_is_recent "$JAVA_HOME/bin/java" && return 0
+  if java_is_recent java; then
+    [ -z "${JAVA_HOME:-}" ] || die "JAVA_HOME ($JAVA_HOME) holds no Java 17 or newer, but PATH does: unset JAVA_HOME"
+    return 0
+  fi
+  on_debian_as_root || die "Java 17 or newer is needed for Spark: install openjdk-17-jre-headless, or set JAVA_HOME"
+  # Releases of Debian and Ubuntu that no longer carry 17 have a newer default.
+  apt_install openjdk-17-jre-headless || apt_install default-jre-headless ||
+    die "apt-get could not install openjdk-17-jre-headless: install Java 17 or newer by hand"
+  java_is_recent java || die "the installed java is older than 17: install openjdk-17-jre-headless"
+}
+
+need_java
+stamp=.venv/.complete
+wanted=$(cat requirements.lock pyproject.toml | cksum)
+if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
+  make_venv
+  printf '%s\n' "$wanted" >$stamp
+fi

@@ -1,0 +1,50 @@
+"""skewless: skew-proof keyed processing for PySpark.
+
+>>> from skewless import simulate, Simulation, PartialKey, CountrySkew
+>>> result = simulate(Simulation(PartialKey(n_workers=10), CountrySkew(percent=80)), tuples=100_000)
+>>> round(result.dist_cost, 1)
+1.9
+"""
+
+from skewless.errors import SkewlessError
+from skewless.groupings import (
+    GROUPINGS,
+    DynamicKey,
+    Grouping,
+    Key,
+    PartialKey,
+    Router,
+    Shuffle,
+    State,
+    make_grouping,
+)
+from skewless.hashing import hash_keys
+from skewless.simulate import Result, Simulation, simulate
+from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, KeyFile, Stream, Zipf, make_stream
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GROUPINGS",
+    "STREAMS",
+    "CountryHalfSkew",
+    "CountrySkew",
+    "DynamicKey",
+    "Grouping",
+    "Key",
+    "KeyFile",
+    "PartialKey",
+    "Result",
+    "Router",
+    "Shuffle",
+    "Simulation",
+    "SkewlessError",
+    "State",
+    "Stream",
+    "Zipf",
+    "__version__",
+    "hash_keys",
+    "make_grouping",
+    "make_stream",
+    "simulate",
+]

@@ -1,0 +1,53 @@
+"""Groupings: how tuples with a key find their worker. One algorithm, one file, one contract (`base.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from skewless.errors import SkewlessError, unknown_name
+from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.dynamic_key import DynamicKey
+from skewless.groupings.key import Key
+from skewless.groupings.partial_key import PartialKey
+from skewless.groupings.shuffle import Shuffle
+
+GROUPINGS: Final[dict[str, type[Grouping]]] = {
+    grouping.name: grouping for grouping in (Shuffle, Key, PartialKey, DynamicKey)
+}
+"""Every grouping by its name. What stands here is checked by `skewless.checks` and offered by the CLI."""
+
+_BY_ALIAS: Final = {
+    alias.lower(): grouping for grouping in GROUPINGS.values() for alias in (grouping.name, *grouping.aliases)
+}
+
+
+def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
+    """Make a grouping by its name or its alias in the papers, in upper or lower case.
+
+    >>> make_grouping("PKG", n_workers=4)
+    PartialKey(n_workers=4)
+    """
+    grouping = _BY_ALIAS.get(name.strip().lower().replace("-", "_"))
+    if grouping is None:
+        raise unknown_name("grouping", name, GROUPINGS)
+    known = [field.name for field in fields(grouping) if field.name != "n_workers"]
+    for parameter in parameters:
+        if parameter not in known:
+            if not known:
+                raise SkewlessError(f"grouping {grouping.name!r} takes no parameters; got {parameter!r}")
+            raise unknown_name(f"parameter of {grouping.name!r}", parameter, known)
+    return grouping(n_workers=n_workers, **parameters)
+
+
+__all__ = [
+    "GROUPINGS",
+    "DynamicKey",
+    "Grouping",
+    "Key",
+    "PartialKey",
+    "Router",
+    "Shuffle",
+    "State",
+    "make_grouping",
+]

@@ -1,0 +1,77 @@
+"""The contract of every grouping: configuration, router, state. No Spark here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError, require_at_least
+
+State = dict[str, NDArray[Any]]
+"""A router's memory: NumPy arrays and nothing else, so that `np.savez` saves it and no pickle is ever read."""
+
+
+class Router(ABC):
+    """One source's routing logic. Time comes in; nothing here reads a clock."""
+
+    @abstractmethod
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:
+        """Choose a worker for each key hash.
+
+        Sequential in meaning: each tuple sees the loads that the one before left. Cutting a batch in two with the
+        same `now_ms` changes no decision. `now_ms` never goes back.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """Copy the router's memory; `Grouping.resume` continues from it as if there had been no break."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping(ABC):
+    """How keys are assigned to `n_workers` workers: immutable configuration, from which each source gets a router."""
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    single_owner: ClassVar[bool] = False
+    """Between two barriers all sources send a key to one and the same worker."""
+    coordinated: ClassVar[bool] = False
+    """Sources learn from one another in `barrier`; where they do not, callers may skip it."""
+
+    n_workers: int
+
+    def __post_init__(self) -> None:
+        require_at_least("n_workers", self.n_workers, 1)
+        if self.n_workers >= 2**31:
+            raise SkewlessError(f"n_workers must be below 2**31; got {self.n_workers}")
+
+    @abstractmethod
+    def start(self, source: int, n_sources: int, seed: int) -> Router:
+        """Make the router of one source at the beginning of a stream."""
+
+    @abstractmethod
+    def resume(self, state: State) -> Router:
+        """Make a router that goes on from a snapshot."""
+
+    @abstractmethod
+    def merge(self, states: Sequence[State]) -> State:
+        """Make one state of several, for a source that has no predecessor; takes at least one."""
+
+    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
+        """Let sources learn from one another between two batches: pure, so all can compute it alone and agree."""
+        return states
+
+    def succeed(self, states: Sequence[State], source: int) -> Router:
+        """Go on after a barrier as source number `source`, though there may be more sources now than states."""
+        return self.resume(states[source] if source < len(states) else self.merge(states))
+
+
+def mean_loads(states: Sequence[State]) -> NDArray[np.int64]:
+    """Give what a source has sent to each worker on average: where a source without a history starts."""
+    mean: NDArray[np.int64] = np.sum([state["loads"] for state in states], axis=0) // len(states)
+    return mean

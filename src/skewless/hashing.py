@@ -1,0 +1,315 @@
+"""Hashes of keys: Spark's xxhash64 outside Spark, and the hash families that groupings draw from it.
+
+`hash_keys` gives, bit for bit, what `pyspark.sql.functions.xxhash64` gives for the same column, so that a
+simulation and a Spark run route alike. Everything behind it works on those 64-bit hashes.
+
+Reference
+---------
+XXH64: the xxHash specification, sections "XXH64 algorithm" steps 1-6. Seed 42, the encoding of each type and
+the value of null (the seed itself): Spark's expression `xxhash64`.
+Strongly universal multiply-shift for pairs: M. Thorup, *High Speed Hashing for Integers and Strings*, section 3.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError
+
+SPARK_SEED: Final = 42
+
+# The five primes of XXH64, and the golden ratio that splitmix64 counts by.
+_P1: Final = np.uint64(0x9E3779B185EBCA87)
+_P2: Final = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3: Final = np.uint64(0x165667B19E3779F9)
+_P4: Final = np.uint64(0x85EBCA77C2B2AE63)
+_P5: Final = np.uint64(0x27D4EB2F165667C5)
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(inline="always")
+def _rotate_left(x: Any, bits: int) -> Any:
+    return (x << uint64(bits)) | (x >> uint64(64 - bits))
+
+
+@njit(inline="always")
+def _round(accumulator: Any, lane: Any) -> Any:
+    return _rotate_left(accumulator + lane * _P2, 31) * _P1
+
+
+@njit(inline="always")
+def _avalanche(h: Any) -> Any:
+    h = (h ^ (h >> uint64(33))) * _P2
+    h = (h ^ (h >> uint64(29))) * _P3
+    return h ^ (h >> uint64(32))
+
+
+@njit(inline="always")
+def _read(data: Any, at: int, n_bytes: int) -> Any:
+    word = uint64(0)
+    for i in range(n_bytes):
+        word |= uint64(data[at + i]) << uint64(8 * i)
+    return word
+
+
+@njit(cache=True)
+def _xxhash64(data: Any, start: int, stop: int, seed: Any) -> Any:
+    """XXH64 of data[start:stop]."""
+    at = start
+    if stop - start >= 32:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while at + 32 <= stop:
+            a = _round(a, _read(data, at, 8))
+            b = _round(b, _read(data, at + 8, 8))
+            c = _round(c, _read(data, at + 16, 8))
+            d = _round(d, _read(data, at + 24, 8))
+            at += 32
+        h = _rotate_left(a, 1) + _rotate_left(b, 7) + _rotate_left(c, 12) + _rotate_left(d, 18)
+        for lane in (a, b, c, d):
+            h = (h ^ _round(uint64(0), lane)) * _P1 + _P4
+    else:
+        h = seed + _P5
+    h += uint64(stop - start)
+    while at + 8 <= stop:
+        h = _rotate_left(h ^ _round(uint64(0), _read(data, at, 8)), 27) * _P1 + _P4
+        at += 8
+    if at + 4 <= stop:
+        h = _rotate_left(h ^ (_read(data, at, 4) * _P1), 23) * _P2 + _P3
+        at += 4
+    while at < stop:
+        h = _rotate_left(h ^ (uint64(data[at]) * _P5), 11) * _P1
+        at += 1
+    return _avalanche(h)
+
+
+@njit(cache=True)
+def _hash_bytes(data: Any, offsets: Any, seeds: Any) -> None:
+    """Hash data[offsets[i]:offsets[i + 1]] with seeds[i], into seeds[i]."""
+    for i in range(seeds.size):
+        seeds[i] = _xxhash64(data, offsets[i], offsets[i + 1], seeds[i])
+
+
+@njit(cache=True)
+def _hash_fours(words: Any, seeds: Any) -> None:
+    """Hash each word as four little-endian bytes with seeds[i], into seeds[i]."""
+    for i in range(seeds.size):
+        h = seeds[i] + _P5 + uint64(4)
+        seeds[i] = _avalanche(_rotate_left(h ^ (uint64(words[i]) * _P1), 23) * _P2 + _P3)
+
+
+@njit(cache=True)
+def _hash_eights(words: Any, seeds: Any) -> None:
+    """Hash each word as eight little-endian bytes with seeds[i], into seeds[i]."""
+    for i in range(seeds.size):
+        h = seeds[i] + _P5 + uint64(8)
+        seeds[i] = _avalanche(_rotate_left(h ^ _round(uint64(0), uint64(words[i])), 27) * _P1 + _P4)
+
+
+def hash_keys(*columns: pa.Array | pa.ChunkedArray | NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash each row of the key columns as Spark's `xxhash64(*columns)` does.
+
+    Null is a key of its own. Integers, booleans, floats, strings, binary, dates, timestamps, decimals of up to 18
+    digits, and dictionaries of these are keys. NumPy arrays are taken as the Arrow arrays they convert to.
+
+    >>> import pyarrow as pa
+    >>> hash_keys(pa.array(["Spark", None])).astype("int64").tolist()
+    [-4294468057691064905, 42]
+    """
+    if not columns:
+        raise SkewlessError("hash_keys needs at least one key column; got none")
+    arrays = [_as_array(column) for column in columns]
+    lengths = {len(array) for array in arrays}
+    if len(lengths) > 1:
+        raise SkewlessError(f"key columns must be of one length; got {sorted(lengths)}")
+    hashes = np.full(len(arrays[0]), SPARK_SEED, dtype=np.uint64)
+    for array in arrays:
+        _hash_column(array, hashes)
+    return hashes
+
+
+def _as_array(column: pa.Array | pa.ChunkedArray | NDArray[Any]) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks()
+    return column if isinstance(column, pa.Array) else pa.array(column)
+
+
+def _hash_column(array: pa.Array, hashes: NDArray[np.uint64]) -> None:
+    """Fold one column into the hashes of the columns before it, in place; null leaves them as they are."""
+    if pa.types.is_dictionary(array.type):
+        _hash_dictionary(array, hashes)
+        return
+    before = hashes.copy() if array.null_count else None
+    kind = array.type
+    if pa.types.is_null(kind):
+        return
+    if _is_text(kind):
+        array = array.cast(pa.large_binary())
+        _, offset_buffer, data_buffer = array.buffers()
+        offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+        data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+        _hash_bytes(data, offsets, hashes)
+    else:
+        words = _words(array)
+        (_hash_fours if words.dtype == np.uint32 else _hash_eights)(words, hashes)
+    if before is not None:
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        hashes[nulls] = before[nulls]
+
+
+def _hash_dictionary(array: pa.DictionaryArray, hashes: NDArray[np.uint64]) -> None:
+    if len(hashes) and np.all(hashes == hashes[0]):  # the first column: hash each distinct value once
+        distinct = np.full(len(array.dictionary) + 1, hashes[0], dtype=np.uint64)
+        _hash_column(array.dictionary, distinct[:-1])
+        codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)
+        hashes[:] = distinct[codes]
+    else:
+        _hash_column(array.dictionary_decode(), hashes)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary_view(kind)
+    )
+
+
+def _words(array: pa.Array) -> NDArray[Any]:
+    """Each value as the 32- or 64-bit word that Spark hashes for its type."""
+    kind = array.type
+    if (
+        pa.types.is_boolean(kind)
+        or pa.types.is_int8(kind)
+        or pa.types.is_int16(kind)
+        or pa.types.is_uint8(kind)
+    ):
+        array = array.cast(pa.int32())
+    elif pa.types.is_uint16(kind):
+        array = array.cast(pa.int32())
+    elif pa.types.is_uint32(kind):
+        array = array.cast(pa.int64())
+    elif pa.types.is_uint64(kind):
+        array = array.view(pa.int64())
+    elif pa.types.is_date32(kind):
+        array = array.view(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        array = array.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
+    elif pa.types.is_floating(kind):
+        array = _normalised_floats(array)
+    elif pa.types.is_decimal(kind) and kind.precision <= 18:
+        array = _unscaled(array)
+    elif not (pa.types.is_int32(kind) or pa.types.is_int64(kind)):
+        raise SkewlessError(
+            f"a key of type {kind} cannot be hashed as Spark does: cast it to a string, an integer or a timestamp"
+        )
+    if array.null_count:
+        array = array.fill_null(0)
+    values: NDArray[Any] = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
+    return values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64)
+
+
+def _unscaled(array: pa.Array) -> pa.Array:
+    """Short decimals as the integers they are stored as: the lower half of each 128-bit value."""
+    wide = array.cast(pa.decimal128(38, array.type.scale))
+    halves = np.frombuffer(wide.buffers()[1], dtype=np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide))]
+    return pa.array(halves[::2], mask=array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _normalised_floats(array: pa.Array) -> pa.Array:
+    """Floats with one zero and one NaN, as Java's floatToIntBits and Spark's hash see them."""
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    values = array.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    values[values == 0] = 0.0
+    values[np.isnan(values)] = np.nan
+    return pa.array(values, mask=array.is_null().to_numpy(zero_copy_only=False))
+
+
+@njit(inline="always")
+def mix(word: Any) -> Any:
+    """Finish splitmix64: a bijection of 64-bit words whose every output bit depends on every input bit."""
+    word = uint64(word)
+    word = (word ^ (word >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return word ^ (word >> uint64(31))
+
+
+@njit(inline="always")
+def random_word(salt: Any, position: Any) -> Any:
+    """Draw word number `position` of the splitmix64 sequence that starts at `salt`."""
+    return mix(uint64(salt) + (uint64(position) + uint64(1)) * _GOLDEN)
+
+
+@njit(inline="always")
+def upper_choice(word: Any, n: int) -> int:
+    """Reduce the upper 32 bits of a well-mixed word to 0 … n - 1."""
+    return np.int64(((word >> uint64(32)) * uint64(n)) >> uint64(32))
+
+
+@njit(inline="always")
+def lower_choice(word: Any, n: int) -> int:
+    """Reduce the lower 32 bits of a well-mixed word to 0 … n - 1, independent of `upper_choice`."""
+    return np.int64(((word & uint64(0xFFFFFFFF)) * uint64(n)) >> uint64(32))
+
+
+def make_salt(seed: int, *, use: int = 0) -> np.uint64:
+    """Turn a small seed into a 64-bit salt; another `use` gives an unrelated salt.
+
+    >>> make_salt(1) == make_salt(1), make_salt(1) == make_salt(2), make_salt(1) == make_salt(1, use=1)
+    (True, False, False)
+    """
+    return np.uint64(random_word(np.uint64(seed % 2**64), np.uint64(use)))
+
+
+def rehash(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Hash keys again: another seed gives an independent-looking hash of the same keys, with no new collisions.
+
+    >>> rehash(np.array([1, 2], dtype=np.uint64), seed=7).tolist() == rehash(np.array([1, 2], dtype=np.uint64), 8).tolist()
+    False
+    """
+    hashes: NDArray[np.uint64] = _rehash(np.ascontiguousarray(keys, dtype=np.uint64), make_salt(seed))
+    return hashes
+
+
+@njit(cache=True)
+def _rehash(keys: Any, salt: Any) -> Any:
+    hashes = np.empty_like(keys)
+    for i in range(keys.size):
+        hashes[i] = mix(keys[i] ^ salt)
+    return hashes
+
+
+def universal_hash(keys: NDArray[np.uint64], seed: int, n_buckets: int) -> NDArray[np.int64]:
+    """Hash keys to buckets with a member, drawn by `seed`, of a 2-universal family.
+
+    For two different keys and a random seed the buckets agree with probability at most
+    (1 + n_buckets / 2**32) / n_buckets, whatever the keys are.
+
+    >>> universal_hash(np.arange(4, dtype=np.uint64), seed=3, n_buckets=1).tolist()
+    [0, 0, 0, 0]
+    """
+    if not 1 <= n_buckets <= 2**32:
+        raise SkewlessError(f"n_buckets must be between 1 and 2**32; got {n_buckets}")
+    a, b, c = (make_salt(seed, use=use) for use in (1, 2, 3))
+    buckets: NDArray[np.int64] = _universal_hash(
+        np.ascontiguousarray(keys, dtype=np.uint64), a, b, c, n_buckets
+    )
+    return buckets
+
+
+@njit(cache=True)
+def _universal_hash(keys: Any, a: Any, b: Any, c: Any, n_buckets: int) -> Any:
+    buckets = np.empty(keys.size, dtype=np.int64)
+    for i in range(keys.size):
+        low, high = keys[i] & uint64(0xFFFFFFFF), keys[i] >> uint64(32)
+        buckets[i] = upper_choice(a * low + b * high + c, n_buckets)
+    return buckets

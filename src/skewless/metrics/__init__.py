@@ -1,0 +1,19 @@
+"""What is measured, one definition each."""
+
+from skewless.metrics.cost import KeySpread
+from skewless.metrics.detection import precision, recall, time_to_detect
+from skewless.metrics.latency import LatencyHistogram
+from skewless.metrics.load import imbalance, sigma, stddev, throughput, variance
+
+__all__ = [
+    "KeySpread",
+    "LatencyHistogram",
+    "imbalance",
+    "precision",
+    "recall",
+    "sigma",
+    "stddev",
+    "throughput",
+    "time_to_detect",
+    "variance",
+]

@@ -1,0 +1,70 @@
+"""What a grouping costs the merge behind it: over how many workers the keys lie."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from skewless.errors import require_at_least
+from skewless.hashing import mix
+from skewless.sketches.key_table import FULL, capacity_for, find_or_add, grown, make_index
+
+_NO_SALT: Final = np.uint64(0)
+
+
+@njit(cache=True)
+def _mark(
+    keys: Any, workers: Any, begin: int, index: Any, seen: Any, masks: Any, n: int, n_pairs: int
+) -> Any:
+    """Set the bit of each (key, worker) in `masks`; returns the position reached, the keys and the pairs so far."""
+    for i in range(begin, keys.size):
+        slot = find_or_add(index, seen, n, keys[i], mix(keys[i]))
+        if slot == FULL:
+            return i, n, n_pairs
+        if slot == n:
+            n += 1
+        word, bit = workers[i] >> 6, uint64(1) << uint64(workers[i] & 63)
+        if not masks[slot, word] & bit:
+            masks[slot, word] |= bit
+            n_pairs += 1
+    return keys.size, n, n_pairs
+
+
+class KeySpread:
+    """Counts the (key, worker) pairs that occur: exactly, in n_workers bits per key.
+
+    >>> spread = KeySpread(n_workers=4)
+    >>> spread.update(np.array([1, 1, 1, 2], dtype=np.uint64), np.array([0, 3, 3, 1], dtype=np.int32))
+    >>> spread.n_keys, spread.n_pairs, spread.dist_cost
+    (2, 3, 1.5)
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        require_at_least("n_workers", n_workers, 1)
+        self.n_keys = 0
+        self.n_pairs = 0
+        self._keys = np.zeros(capacity_for(0), dtype=np.uint64)
+        self._masks = np.zeros((self._keys.size, (n_workers + 63) // 64), dtype=np.uint64)
+        self._index = make_index(self._keys[:0], self._keys.size, _NO_SALT)
+
+    def update(self, keys: NDArray[np.uint64], workers: NDArray[np.int32]) -> None:
+        """Count the pairs of one batch."""
+        position = 0
+        while True:
+            position, self.n_keys, self.n_pairs = _mark(
+                keys, workers, position, self._index, self._keys, self._masks, self.n_keys, self.n_pairs
+            )
+            if position == keys.size:
+                return
+            capacity = 2 * self._keys.size
+            self._keys = grown(self._keys, capacity)
+            self._masks = grown(self._masks, capacity)
+            self._index = make_index(self._keys[: self.n_keys], capacity, _NO_SALT)
+
+    @property
+    def dist_cost(self) -> float:
+        """Workers per key on average: 1 at best, n_workers at worst (DKG eq. 8)."""
+        return self.n_pairs / self.n_keys if self.n_keys else 1.0

@@ -1,0 +1,1 @@
+"""Compact summaries of streams of key hashes: pure kernels over plain arrays."""

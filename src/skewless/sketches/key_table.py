@@ -1,0 +1,80 @@
+"""A table from 64-bit key hashes to dense slots, for kernels that keep facts about keys in arrays.
+
+Keys stand in the order of their arrival in `keys[:n]`; `index` is an open-addressing hash table of slots. Whoever
+uses it keeps further arrays of the same capacity beside `keys` and grows them with `grown`.
+
+Kernels call `find_or_add`. When it returns `FULL`, the kernel returns to Python, which calls `grow` and goes on:
+Numba cannot resize an array in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from skewless.hashing import mix
+
+FULL: Final = -1
+_FREE: Final = -1
+_SMALLEST: Final = 64
+
+
+def capacity_for(n_keys: int) -> int:
+    """Give the smallest capacity in use that holds so many keys.
+
+    >>> capacity_for(0), capacity_for(64), capacity_for(65)
+    (64, 64, 128)
+    """
+    return max(_SMALLEST, 1 << max(0, n_keys - 1).bit_length())
+
+
+def make_index(keys: NDArray[np.uint64], capacity: int, salt: np.uint64) -> NDArray[np.int32]:
+    """Build the hash table for keys that are known to be distinct: twice the capacity, so at most half full."""
+    index = np.full(2 * capacity, _FREE, dtype=np.int32)
+    _fill(index, keys, salt)
+    return index
+
+
+def grown(array: NDArray[Any], capacity: int) -> NDArray[Any]:
+    """Copy an array into one of another capacity; what is new is zero.
+
+    >>> grown(np.array([1, 2]), 4).tolist()
+    [1, 2, 0, 0]
+    """
+    larger = np.zeros((capacity, *array.shape[1:]), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+@njit(cache=True)
+def _fill(index: Any, keys: Any, salt: Any) -> None:
+    mask = index.size - 1
+    for slot in range(keys.size):
+        at = mix(keys[slot] ^ salt) & uint64(mask)
+        while index[at] != _FREE:
+            at = (at + uint64(1)) & uint64(mask)
+        index[at] = slot
+
+
+@njit(inline="always")
+def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> int:
+    """Find the slot of a key; a new key gets slot `n_keys`, which the caller then counts, or `FULL`.
+
+    `word` is mix(key ^ salt), with the salt of the index. Changes `index` and `keys` in place.
+    """
+    mask = uint64(index.size - 1)
+    at = word & mask
+    while True:
+        slot = index[at]
+        if slot == _FREE:
+            if n_keys == keys.size:
+                return FULL
+            index[at] = n_keys
+            keys[n_keys] = key
+            return n_keys
+        if keys[uint64(slot)] == key:
+            return np.int64(slot)
+        at = (at + uint64(1)) & mask

@@ -1,0 +1,56 @@
+"""Streams: what flows in. Synthetic ones are functions of seed and position; files are read in chunks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from skewless.errors import unknown_name
+from skewless.streams.base import Stream, SyntheticStream
+from skewless.streams.country import COUNTRIES, HOT_COUNTRY, CountryHalfSkew, CountrySkew
+from skewless.streams.key_file import KeyFile
+from skewless.streams.zipf import Zipf
+
+STREAMS: Final[dict[str, SyntheticStream]] = {
+    stream.label: stream
+    for stream in (
+        *(CountrySkew(percent=percent) for percent in range(0, 101, 10)),
+        CountryHalfSkew(),
+        Zipf(),
+    )
+}
+"""The named streams: the twelve synthetic datasets of the DKG paper, and Zipf with its defaults."""
+
+_SKEW: Final = re.compile(r"country-(half-)?skew-r(\d{1,3})")
+_ZIPF: Final = re.compile(r"zipf(?:-(\d+(?:\.\d+)?))?(?:-(\d+))?")
+
+
+def make_stream(name: str) -> SyntheticStream:
+    """Make a synthetic stream by its name: `country-skew-r<percent>`, `country-half-skew-r<percent>`,
+    `zipf`, `zipf-<exponent>` or `zipf-<exponent>-<keys>`.
+
+    >>> make_stream("zipf-1.5-1000")
+    Zipf(default_tuples=10000000, exponent=1.5, n_keys=1000)
+    """
+    folded = name.strip().lower().replace("_", "-")
+    if match := _SKEW.fullmatch(folded):
+        kind = CountryHalfSkew if match[1] else CountrySkew
+        return kind(percent=int(match[2]))
+    if match := _ZIPF.fullmatch(folded):
+        exponent, n_keys = match.groups()
+        return Zipf(exponent=float(exponent or Zipf.exponent), n_keys=int(n_keys or Zipf.n_keys))
+    raise unknown_name("stream", name, STREAMS)
+
+
+__all__ = [
+    "COUNTRIES",
+    "HOT_COUNTRY",
+    "STREAMS",
+    "CountryHalfSkew",
+    "CountrySkew",
+    "KeyFile",
+    "Stream",
+    "SyntheticStream",
+    "Zipf",
+    "make_stream",
+]

@@ -1,0 +1,50 @@
+"""The contract of every stream: what flows in, as Arrow arrays of keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+CHUNK: Final = 1 << 20
+"""Tuples per chunk: large enough to hide the cost of a call, small enough to need no memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream(ABC):
+    """A source of keys."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The name by which `make_stream`, tables and files know this stream."""
+
+    @abstractmethod
+    def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:
+        """Give the stream's keys, chunk by chunk: `tuples` of them, or as many as the stream has by itself."""
+
+    @abstractmethod
+    def length(self, tuples: int | None = None) -> int | None:
+        """Say how many tuples `generate` will give, or None where only reading will tell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticStream(Stream):
+    """A stream that is a function of seed and position: any slice of it can be made alone, and made again."""
+
+    default_tuples: int = 10_000_000
+
+    @abstractmethod
+    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
+        """Give the keys from position `start` up to `stop` of the stream with this seed and total length."""
+
+    def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:
+        total = self.length(tuples)
+        for start in range(0, total, CHUNK):
+            yield self.slice(start, min(start + CHUNK, total), tuples=total, seed=seed)
+
+    def length(self, tuples: int | None = None) -> int:
+        return self.default_tuples if tuples is None else tuples

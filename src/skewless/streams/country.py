@@ -1,0 +1,119 @@
+"""Country names with one hot key: the twelve synthetic datasets of the DKG paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numba import njit, uint64
+
+from skewless.errors import SkewlessError
+from skewless.hashing import lower_choice, make_salt, random_word
+from skewless.streams.base import SyntheticStream
+
+# fmt: off
+COUNTRIES: Final = (
+    "Afghanistan", "Albania", "Algeria", "Andorra", "Angola", "Antigua and Barbuda", "Argentina", "Armenia", "Aruba",
+    "Australia", "Austria", "Azerbaijan", "Bahamas", "Bahrain", "Bangladesh", "Barbados", "Belarus", "Belgium",
+    "Belize", "Benin", "Bermuda", "Bhutan", "Bolivia", "Bosnia and Herzegovina", "Botswana", "Brazil", "Brunei",
+    "Bulgaria", "Burkina Faso", "Burundi", "Cabo Verde", "Cambodia", "Cameroon", "Canada", "Central African Republic",
+    "Chad", "Chile", "China", "Colombia", "Comoros", "Congo", "Cook Islands", "Costa Rica", "Croatia", "Cuba",
+    "Cyprus", "Czechia", "Denmark", "Djibouti", "Dominica", "Dominican Republic", "DR Congo", "Ecuador", "Egypt",
+    "El Salvador", "Equatorial Guinea", "Eritrea", "Estonia", "Eswatini", "Ethiopia", "Faroe Islands", "Fiji",
+    "Finland", "France", "Gabon", "Gambia", "Georgia", "Germany", "Ghana", "Greece", "Greenland", "Grenada",
+    "Guatemala", "Guinea", "Guinea-Bissau", "Guyana", "Haiti", "Honduras", "Hong Kong", "Hungary", "Iceland", "India",
+    "Indonesia", "Iran", "Iraq", "Ireland", "Israel", "Italy", "Ivory Coast", "Jamaica", "Japan", "Jordan",
+    "Kazakhstan", "Kenya", "Kiribati", "Kosovo", "Kuwait", "Kyrgyzstan", "Laos", "Latvia", "Lebanon", "Lesotho",
+    "Liberia", "Libya", "Liechtenstein", "Lithuania", "Luxembourg", "Macao", "Madagascar", "Malawi", "Malaysia",
+    "Maldives", "Mali", "Malta", "Marshall Islands", "Mauritania", "Mauritius", "Mexico", "Micronesia", "Moldova",
+    "Monaco", "Mongolia", "Montenegro", "Morocco", "Mozambique", "Myanmar", "Namibia", "Nauru", "Nepal",
+    "Netherlands", "New Zealand", "Nicaragua", "Niger", "Nigeria", "North Korea", "North Macedonia", "Norway", "Oman",
+    "Pakistan", "Palau", "Palestine", "Panama", "Papua New Guinea", "Paraguay", "Peru", "Philippines", "Poland",
+    "Portugal", "Qatar", "Romania", "Russia", "Rwanda", "Saint Kitts and Nevis", "Saint Lucia",
+    "Saint Vincent and the Grenadines", "Samoa", "San Marino", "Sao Tome and Principe", "Saudi Arabia", "Senegal",
+    "Serbia", "Seychelles", "Sierra Leone", "Singapore", "Slovakia", "Slovenia", "Solomon Islands", "Somalia",
+    "South Africa", "South Korea", "South Sudan", "Spain", "Sri Lanka", "Sudan", "Suriname", "Sweden", "Switzerland",
+    "Syria", "Taiwan", "Tajikistan", "Tanzania", "Thailand", "Timor-Leste", "Togo", "Tonga", "Trinidad and Tobago",
+    "Tunisia", "Turkey", "Turkmenistan", "Tuvalu", "Uganda", "Ukraine", "United Arab Emirates", "United Kingdom",
+    "United States", "Uruguay", "Uzbekistan", "Vanuatu", "Vatican City", "Venezuela", "Vietnam", "Yemen", "Zambia",
+    "Zimbabwe",
+)
+# fmt: on
+HOT_COUNTRY: Final = "Turkey"
+_HOT_CODE: Final = COUNTRIES.index(HOT_COUNTRY)
+_NAMES: Final = pa.array(COUNTRIES)
+
+
+@njit(cache=True)
+def draw_codes(start: int, stop: int, salt: Any, hot_below: Any, hot_code: int, n_codes: int) -> Any:
+    """Draw positions start to stop: the hot code if the word's upper half is small enough, else any code."""
+    codes = np.empty(stop - start, dtype=np.int16)
+    for i in range(start, stop):
+        word = random_word(salt, i)
+        codes[i - start] = hot_code if word >> uint64(32) < hot_below else lower_choice(word, n_codes)
+    return codes
+
+
+def _draw(start: int, stop: int, seed: int, percent: int) -> Any:
+    hot_below = np.uint64(percent * 2**32 // 100)
+    return draw_codes(start, stop, make_salt(seed), hot_below, _HOT_CODE, len(COUNTRIES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountrySkew(SyntheticStream):
+    """Names of 204 countries: one of them with a probability of `percent` %, otherwise any, all alike.
+
+    >>> CountrySkew(percent=100).slice(0, 2, tuples=2, seed=0).to_pylist()
+    ['Turkey', 'Turkey']
+
+    Reference
+    ---------
+    Dalabasmaz & Can, *Dynamic Key Grouping*, section 5.1, Table 2 (country-skew-r0 to r100, 10 million tuples each).
+    Deviations: the paper does not list its names; these 204 are ours.
+    """
+
+    percent: int
+
+    def __post_init__(self) -> None:
+        _check_percent(self.percent)
+
+    @property
+    def label(self) -> str:
+        return f"country-skew-r{self.percent}"
+
+    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+        return pa.DictionaryArray.from_arrays(_draw(start, stop, seed, self.percent), _NAMES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountryHalfSkew(SyntheticStream):
+    """`CountrySkew` for the first half of the stream, uniform for the second: skew that ends.
+
+    >>> CountryHalfSkew(percent=100).slice(0, 6, tuples=6, seed=0).to_pylist()[:3]
+    ['Turkey', 'Turkey', 'Turkey']
+
+    Reference
+    ---------
+    Dalabasmaz & Can, *Dynamic Key Grouping*, Table 2 (country-half-skew-r80). Deviations: none.
+    """
+
+    percent: int = 80
+
+    def __post_init__(self) -> None:
+        _check_percent(self.percent)
+
+    @property
+    def label(self) -> str:
+        return f"country-half-skew-r{self.percent}"
+
+    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
+        middle = min(max(start, (tuples + 1) // 2), stop)
+        codes = np.concatenate([_draw(start, middle, seed, self.percent), _draw(middle, stop, seed, 0)])
+        return pa.DictionaryArray.from_arrays(codes, _NAMES)
+
+
+def _check_percent(percent: int) -> None:
+    if not 0 <= percent <= 100:
+        raise SkewlessError(f"the skew must be between 0 and 100 percent; got {percent}")
