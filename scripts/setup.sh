@@ -39,7 +39,6 @@ make_venv() {
   fi
   say "installing the locked dependencies into .venv (some minutes the first time: PySpark is large)"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 }
 
 java_is_recent() {
@@ -62,9 +61,13 @@ need_java() {
 }
 
 need_java
-stamp=.venv/.complete
-wanted=$(cat requirements.lock pyproject.toml | cksum)
-if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
+lock=$(cksum <requirements.lock)
+if [ "$(cat .venv/.lock 2>/dev/null)" != "$lock" ]; then
   make_venv
-  printf '%s\n' "$wanted" >$stamp
+  printf '%s\n' "$lock" >.venv/.lock
+fi
+project=$(cksum <pyproject.toml)
+if [ "$(cat .venv/.project 2>/dev/null)" != "$project" ]; then
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+  printf '%s\n' "$project" >.venv/.project
 fi

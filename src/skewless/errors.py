@@ -25,14 +25,14 @@ def require_at_least(what: str, value: int, least: int) -> None:
         raise SkewlessError(f"{what} must be a whole number of at least {least}; got {value!r}")
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> SkewlessError:
+def unknown_name(what: str, name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> SkewlessError:
     """Say that a name is not known, and which one was probably meant.
 
     >>> unknown_name("grouping", "partial_kye", ["key", "partial_key"]).args[0]
     "unknown grouping 'partial_kye': did you mean 'partial_key'? Known: key, partial_key"
     """
     names = sorted(known)
-    by_folded = {known_name.lower(): known_name for known_name in names}
+    by_folded = {candidate.lower(): candidate for candidate in (*names, *aliases)}
     close = get_close_matches(name.lower(), by_folded, n=1, cutoff=0.5)
     hint = f"did you mean {by_folded[close[0]]!r}? " if close else ""
     return SkewlessError(f"unknown {what} {name!r}: {hint}Known: {', '.join(names)}")

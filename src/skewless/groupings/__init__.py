@@ -30,7 +30,9 @@ def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
     """
     grouping = _BY_ALIAS.get(name.strip().lower().replace("-", "_"))
     if grouping is None:
-        raise unknown_name("grouping", name, GROUPINGS)
+        raise unknown_name(
+            "grouping", name, GROUPINGS, [alias for kind in GROUPINGS.values() for alias in kind.aliases]
+        )
     known = [field.name for field in fields(grouping) if field.name != "n_workers"]
     for parameter in parameters:
         if parameter not in known:

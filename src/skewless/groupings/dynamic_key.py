@@ -22,7 +22,7 @@ _HUGE: Final = np.iinfo(np.int64).max
 
 
 @njit(inline="always")
-def _load(loads: Any, worker: Any, total: int, whole: bool) -> int:
+def _load(loads: Any, worker: Any, total: int, whole: bool) -> Any:
     """Give a worker's load in whole percents, or else as it is: a number of tuples."""
     if whole:
         return np.int64(100 * loads[np.uint64(worker)] // max(total, 1))
@@ -30,7 +30,7 @@ def _load(loads: Any, worker: Any, total: int, whole: bool) -> int:
 
 
 @njit(cache=True)
-def choose_best(
+def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pays for a call
     keys: Any,
     begin: int,
     workers: Any,
@@ -73,7 +73,7 @@ def choose_best(
             spaces[slot] = BABY
             n_items += 1
         first = upper_choice(word, n_workers)
-        width = np.int64(widths[slot])
+        width: Any = np.int64(widths[slot])
         # Loads are compared as counts, so it is the thresholds that follow the total: no division per worker.
         per_percent = 1.0 if whole else total / 100.0
         overload = scale_out_load * per_percent
@@ -267,9 +267,7 @@ class _DynamicKeyRouter(Router):
                 now_s > grouping.warm_up_s,
                 grouping.check_interval_s,
                 float(grouping.scale_out_load),
-                float(
-                    grouping.scale_out_load if grouping.scale_down_load is None else grouping.scale_down_load
-                ),
+                float(grouping.scale_out_load if grouping.scale_down_load is None else grouping.scale_down_load),
                 grouping.whole_percent,
             )
             if position == keys.size:

@@ -16,9 +16,7 @@ _NO_SALT: Final = np.uint64(0)
 
 
 @njit(cache=True)
-def _mark(
-    keys: Any, workers: Any, begin: int, index: Any, seen: Any, masks: Any, n: int, n_pairs: int
-) -> Any:
+def _mark(keys: Any, workers: Any, begin: int, index: Any, seen: Any, masks: Any, n: int, n_pairs: int) -> Any:
     """Set the bit of each (key, worker) in `masks`; returns the position reached, the keys and the pairs so far."""
     for i in range(begin, keys.size):
         slot = find_or_add(index, seen, n, keys[i], mix(keys[i]))

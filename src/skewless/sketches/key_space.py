@@ -135,6 +135,8 @@ class KeySpace:
         self._keep(np.sort(np.concatenate([baby, teenage, old])))
 
     def _keep(self, slots: NDArray[np.int64]) -> None:
+        if slots.size == self.n:
+            return
         room = capacity_for(self.n)  # what one cycle needed, the next will need
         for name in ("keys", *_COLUMNS):
             array = getattr(self, name)

@@ -60,7 +60,7 @@ def _fill(index: Any, keys: Any, salt: Any) -> None:
 
 
 @njit(inline="always")
-def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> int:
+def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> Any:
     """Find the slot of a key; a new key gets slot `n_keys`, which the caller then counts, or `FULL`.
 
     `word` is mix(key ^ salt), with the salt of the index. Changes `index` and `keys` in place.

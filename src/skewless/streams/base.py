@@ -22,6 +22,11 @@ class Stream(ABC):
     def label(self) -> str:
         """The name by which `make_stream`, tables and files know this stream."""
 
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """What flows in, in a few words."""
+
     @abstractmethod
     def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:
         """Give the stream's keys, chunk by chunk: `tuples` of them, or as many as the stream has by itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -43,7 +44,6 @@ COUNTRIES: Final = (
 # fmt: on
 HOT_COUNTRY: Final = "Turkey"
 _HOT_CODE: Final = COUNTRIES.index(HOT_COUNTRY)
-_NAMES: Final = pa.array(COUNTRIES)
 
 
 @njit(cache=True)
@@ -54,6 +54,11 @@ def draw_codes(start: int, stop: int, salt: Any, hot_below: Any, hot_code: int, 
         word = random_word(salt, i)
         codes[i - start] = hot_code if word >> uint64(32) < hot_below else lower_choice(word, n_codes)
     return codes
+
+
+@cache
+def _names() -> pa.Array:
+    return pa.array(COUNTRIES)  # not at import: Arrow looks for pandas here, which is slow to load
 
 
 def _draw(start: int, stop: int, seed: int, percent: int) -> Any:
@@ -83,8 +88,12 @@ class CountrySkew(SyntheticStream):
     def label(self) -> str:
         return f"country-skew-r{self.percent}"
 
+    @property
+    def summary(self) -> str:
+        return f"{HOT_COUNTRY} in {self.percent} %, else any of {len(COUNTRIES)} countries"
+
     def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
-        return pa.DictionaryArray.from_arrays(_draw(start, stop, seed, self.percent), _NAMES)
+        return pa.DictionaryArray.from_arrays(_draw(start, stop, seed, self.percent), _names())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +117,14 @@ class CountryHalfSkew(SyntheticStream):
     def label(self) -> str:
         return f"country-half-skew-r{self.percent}"
 
+    @property
+    def summary(self) -> str:
+        return f"the same with {self.percent} % for the first half, uniform after"
+
     def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
         middle = min(max(start, (tuples + 1) // 2), stop)
         codes = np.concatenate([_draw(start, middle, seed, self.percent), _draw(middle, stop, seed, 0)])
-        return pa.DictionaryArray.from_arrays(codes, _NAMES)
+        return pa.DictionaryArray.from_arrays(codes, _names())
 
 
 def _check_percent(percent: int) -> None:

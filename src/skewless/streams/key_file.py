@@ -49,15 +49,11 @@ class KeyFile(Stream):
         if path.stat().st_size == 0:
             raise SkewlessError(f"{self.path} is empty: there are no keys to read")
         if self._format == "text" and self.column is not None:
-            raise SkewlessError(
-                f"{self.path} is read as text, which has no columns: leave out column {self.column!r}"
-            )
+            raise SkewlessError(f"{self.path} is read as text, which has no columns: leave out column {self.column!r}")
         if self._format != "text":
             names = self._columns()
             if self.column is None:
-                raise SkewlessError(
-                    f"{self.path} has columns: name the one that holds the key ({', '.join(names)})"
-                )
+                raise SkewlessError(f"{self.path} has columns: name the one that holds the key ({', '.join(names)})")
             if self.column not in names:
                 raise unknown_name(f"column of {self.path}", self.column, names)
 
@@ -65,6 +61,10 @@ class KeyFile(Stream):
     def label(self) -> str:
         name = Path(self.path).name
         return name if self.column is None else f"{name}:{self.column}"
+
+    @property
+    def summary(self) -> str:
+        return f"the keys of {self.path}"
 
     def length(self, tuples: int | None = None) -> int | None:
         if self._format != "parquet":
@@ -141,8 +141,8 @@ class KeyFile(Stream):
         return pa_json.open_json(self.path, pa_json.ReadOptions(block_size=_BLOCK), options)
 
     def _lines(self) -> Iterator[pa.Array]:
-        opened = gzip.open(self.path) if self.path.lower().endswith(".gz") else Path(self.path).open("rb")
-        with opened as file:
+        opener = gzip.open if self.path.lower().endswith(".gz") else open
+        with opener(self.path, "rb") as file:
             rest = b""
             while block := file.read(_BLOCK):
                 *lines, rest = (rest + block).split(b"\n")

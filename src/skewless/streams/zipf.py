@@ -62,7 +62,7 @@ class Zipf(SyntheticStream):
     """Integer keys 1 … n_keys; key k comes with a probability in proportion to k ** -exponent.
 
     >>> Zipf(exponent=2.0, n_keys=3).slice(0, 8, tuples=8, seed=0).to_pylist()
-    [1, 1, 2, 1, 1, 3, 1, 2]
+    [1, 1, 1, 1, 1, 2, 1, 2]
     """
 
     exponent: float = 1.0
@@ -78,6 +78,10 @@ class Zipf(SyntheticStream):
     @property
     def label(self) -> str:
         return f"zipf-{self.exponent:g}-{self.n_keys}"
+
+    @property
+    def summary(self) -> str:
+        return f"Zipf's law, exponent {self.exponent:g}, over {self.n_keys:,} keys"
 
     @cached_property
     def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:

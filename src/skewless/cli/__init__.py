@@ -1,0 +1,1 @@
+"""The command line: parse, build the configuration, call the library, print."""

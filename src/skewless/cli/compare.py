@@ -1,0 +1,135 @@
+"""`skewless compare`: several groupings side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Annotated, Final
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from skewless.cli import options
+from skewless.errors import SkewlessError
+from skewless.groupings import GROUPINGS
+from skewless.simulate import Result, compare
+
+
+def _as_time(milliseconds: float) -> str:
+    """Write a time in the unit that suits it.
+
+    >>> _as_time(1.5), _as_time(90_000), _as_time(7_200_000)
+    ('1.5 ms', '90.0 s', '120 min')
+    """
+    if milliseconds < 1_000:
+        return f"{milliseconds:.1f} ms"
+    return f"{milliseconds / 1_000:.1f} s" if milliseconds < 600_000 else f"{milliseconds / 60_000:.0f} min"
+
+
+# Per column: heading, value, how it is written, whether more is better.
+_COLUMNS: Final[tuple[tuple[str, Callable[[Result], float], Callable[[float], str], bool], ...]] = (
+    ("stddev", lambda result: result.stddev, "{:.3f}".format, False),
+    ("λ %", lambda result: result.imbalance, "{:.1f}".format, False),
+    ("dist_cost", lambda result: result.dist_cost, "{:.2f}".format, False),
+    ("tuples/s", lambda result: result.throughput, "{:,.0f}".format, True),
+    ("p50", lambda result: result.latency_ms["p50"], _as_time, False),
+    ("p99", lambda result: result.latency_ms["p99"], _as_time, False),
+    ("M/s", lambda result: result.routing_mtps, "{:,.0f}".format, True),
+)
+
+
+def compare_command(
+    groupings: Annotated[
+        list[str] | None,
+        typer.Option("--grouping", "-g", help="A grouping to compare; repeatable. Default: all of them."),
+    ] = None,
+    stream: options.StreamName = None,
+    input_file: options.Input = None,
+    key: options.KeyColumn = None,
+    workers: options.Workers = 10,
+    sources: options.Sources = 5,
+    tuples: options.Tuples = None,
+    rate: options.Rate = None,
+    service_ms: options.ServiceMs = "1",
+    batch_ms: options.BatchMs = 1000,
+    seed: options.Seed = 0,
+    plot: Annotated[
+        str | None, typer.Option(help="Also draw the load per worker into this file (.png or .svg).")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Route the same stream with several groupings and show them side by side, the best of each column marked.
+
+    Example: skewless compare --stream country-skew-r80 -g KG -g PKG --plot load.png
+    """
+    chosen = options.choose_stream(stream, input_file, key, default="country-skew-r80")
+    simulations = [
+        options.make_simulation(
+            name,
+            chosen,
+            workers=workers,
+            sources=sources,
+            rate=rate,
+            service_ms=service_ms,
+            batch_ms=batch_ms,
+            seed=seed,
+        )
+        for name in (groupings or GROUPINGS)
+    ]
+    if plot is not None:
+        _check_plot(plot)
+    results: list[Result] = []
+    with options.progress_bar() as progress:
+        total = chosen.length(tuples)
+        task = progress.add_task("", total=total)
+        for simulation in simulations:
+            progress.reset(task, description=simulation.grouping.name, total=total)
+            results.extend(compare([simulation], tuples=tuples, progress=lambda n: progress.update(task, completed=n)))
+    if as_json:
+        typer.echo(json.dumps([result.as_dict() for result in results]))
+    else:
+        _print(results)
+    if plot is not None:
+        _draw(results, plot)
+        typer.echo(f"The load per worker is drawn in {plot}", err=True)
+
+
+def _print(results: Sequence[Result]) -> None:
+    first = results[0]
+    title = f"{first.stream}: {first.tuples:,} tuples, {first.workers} workers, {first.sources} sources"
+    table = Table(
+        title=title,
+        title_justify="left",
+        caption="* best of its column. p50, p99: latency. M/s: routing speed in millions of tuples per second.",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("grouping", no_wrap=True)
+    for heading, *_ in _COLUMNS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    best = [(max if more else min)(map(value, results)) for _, value, _, more in _COLUMNS]
+    for result in results:
+        cells = []
+        for (_, value, write, _), wanted in zip(_COLUMNS, best, strict=True):
+            text = write(value(result))
+            cells.append(f"[bold green]{text}*[/]" if value(result) == wanted else text)
+        table.add_row(result.grouping, *cells)
+    Console().print(table)
+
+
+def _check_plot(path: str) -> None:
+    """Refuse a plot that cannot be drawn before the long run, not after it."""
+    if not path.lower().endswith((".png", ".svg")):
+        raise SkewlessError(f"--plot takes a file that ends in .png or .svg; got {path!r}")
+    if find_spec("matplotlib") is None:
+        raise SkewlessError("--plot needs matplotlib: install skewless[plots]")
+
+
+def _draw(results: Sequence[Result], path: str) -> None:
+    from skewless.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
+
+    plot_loads(results, path)

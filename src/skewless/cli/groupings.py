@@ -1,0 +1,41 @@
+"""`skewless groupings`: what there is to choose from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+
+from skewless.cli import options
+from skewless.groupings import GROUPINGS, Grouping
+
+
+def groupings_command(as_json: options.Json = False) -> None:
+    """List the groupings: name, names in the papers, parameters with defaults."""
+    rows = [_describe(grouping) for grouping in GROUPINGS.values()]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    console = Console(highlight=False)
+    for row in rows:
+        owner = ", one owner per key" if row["single_owner"] else ""
+        console.print(f"[bold]{row['name']}[/] ({', '.join(row['aliases'])}){owner}")
+        console.print(Padding(row["summary"], (0, 0, 0, 4)))
+        for name, value in row["parameters"].items():
+            console.print(f"    --set {name}={value}", markup=False)
+
+
+def _describe(grouping: type[Grouping]) -> dict[str, Any]:
+    summary = (grouping.__doc__ or "").strip().splitlines()[0]
+    parameters = {field.name: field.default for field in fields(grouping) if field.name != "n_workers"}
+    return {
+        "name": grouping.name,
+        "aliases": list(grouping.aliases),
+        "single_owner": grouping.single_owner,
+        "summary": summary,
+        "parameters": parameters,
+    }

@@ -1,0 +1,126 @@
+"""Options that several commands share, and what they build."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from skewless.errors import SkewlessError
+from skewless.groupings import make_grouping
+from skewless.simulate import Simulation
+from skewless.streams import KeyFile, Stream, make_stream
+
+StreamName = Annotated[
+    str | None,
+    typer.Option("--stream", "-s", help="A named stream: country-skew-r80, zipf-1.2-100000… (see `skewless streams`)."),
+]
+Input = Annotated[
+    str | None,
+    typer.Option("--input", "-i", help="A file of keys instead: text, CSV, TSV, JSON lines (also .gz) or Parquet."),
+]
+KeyColumn = Annotated[str | None, typer.Option("--key", "-k", help="The column of --input that holds the key.")]
+Workers = Annotated[int, typer.Option("--workers", "-w", help="Workers that the tuples are spread over.")]
+Sources = Annotated[int, typer.Option(help="Sources that route side by side, each on its own knowledge.")]
+Tuples = Annotated[
+    int | None, typer.Option("--tuples", "-n", help="How many tuples; default: as many as the stream has.")
+]
+Rate = Annotated[
+    int | None, typer.Option(help="Tuples that arrive per second; default: 90 % of what all workers can serve.")
+]
+ServiceMs = Annotated[
+    str, typer.Option(help="Milliseconds of work per tuple: one number, or one per worker (1,1,2.5).")
+]
+BatchMs = Annotated[int, typer.Option(help="Virtual milliseconds between two barriers.")]
+Seed = Annotated[int, typer.Option(help="Fixes the stream and the hashes: same seed, same numbers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A parameter of the grouping, as name=value; see `skewless groupings`. Repeatable."),
+]
+
+
+def choose_stream(name: str | None, path: str | None, column: str | None, default: str) -> Stream:
+    """Make the stream that the options name."""
+    if path is not None:
+        if name is not None:
+            raise SkewlessError("--stream and --input exclude each other: give one of them")
+        return KeyFile(path=path, column=column)
+    if column is not None:
+        raise SkewlessError("--key names a column of --input: give the file as well")
+    return make_stream(default if name is None else name)
+
+
+def parse_parameters(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Read name=value pairs; a value is a Python literal where it is one, otherwise text.
+
+    >>> parse_parameters(["expected_keys=500", "whole_percent=True"])
+    {'expected_keys': 500, 'whole_percent': True}
+    """
+    parameters: dict[str, Any] = {}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise SkewlessError(f"--set takes name=value; got {setting!r}")
+        try:
+            parameters[name.strip().replace("-", "_")] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            parameters[name.strip().replace("-", "_")] = value.strip()
+    return parameters
+
+
+def parse_service_ms(text: str) -> float | list[float]:
+    """Read one number, or one per worker.
+
+    >>> parse_service_ms("1"), parse_service_ms("1,2.5")
+    (1.0, [1.0, 2.5])
+    """
+    try:
+        times = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SkewlessError(f"--service-ms takes numbers, separated by commas; got {text!r}") from None
+    return times[0] if len(times) == 1 else times
+
+
+def make_simulation(
+    grouping: str,
+    stream: Stream,
+    *,
+    workers: int,
+    sources: int,
+    rate: int | None,
+    service_ms: str,
+    batch_ms: int,
+    seed: int,
+    settings: Sequence[str] | None = None,
+) -> Simulation:
+    """Make a simulation of the options of `simulate` and `compare`."""
+    return Simulation(
+        make_grouping(grouping, n_workers=workers, **parse_parameters(settings)),
+        stream,
+        n_sources=sources,
+        service_ms=parse_service_ms(service_ms),
+        rate=rate,
+        batch_ms=batch_ms,
+        seed=seed,
+    )
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """Show progress on standard error if that is a terminal; standard output stays clean."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tuples"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield progress

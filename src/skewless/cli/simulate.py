@@ -1,0 +1,78 @@
+"""`skewless simulate`: one grouping on one stream."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from skewless.cli import options
+from skewless.simulate import Result, simulate
+
+
+def simulate_command(
+    grouping: Annotated[
+        str, typer.Option("--grouping", "-g", help="shuffle (SG), key (KG), partial_key (PKG), dynamic_key (DKG)…")
+    ] = "partial_key",
+    stream: options.StreamName = None,
+    input_file: options.Input = None,
+    key: options.KeyColumn = None,
+    workers: options.Workers = 10,
+    sources: options.Sources = 5,
+    tuples: options.Tuples = None,
+    rate: options.Rate = None,
+    service_ms: options.ServiceMs = "1",
+    batch_ms: options.BatchMs = 1000,
+    seed: options.Seed = 0,
+    settings: options.Parameters = None,
+    as_json: options.Json = False,
+) -> None:
+    """Route a stream with one grouping, in virtual time: loads, balance, cost, throughput, latency.
+
+    Example: skewless simulate --grouping DKG --stream country-skew-r80 --workers 10
+    """
+    chosen = options.choose_stream(stream, input_file, key, default="country-skew-r80")
+    simulation = options.make_simulation(
+        grouping,
+        chosen,
+        workers=workers,
+        sources=sources,
+        rate=rate,
+        service_ms=service_ms,
+        batch_ms=batch_ms,
+        seed=seed,
+        settings=settings,
+    )
+    with options.progress_bar() as progress:
+        task = progress.add_task(simulation.grouping.name, total=chosen.length(tuples))
+        result = simulate(simulation, tuples=tuples, progress=lambda done: progress.update(task, completed=done))
+    if as_json:
+        typer.echo(json.dumps(result.as_dict()))
+    else:
+        _print(result)
+
+
+def _print(result: Result) -> None:
+    table = Table(title=f"{result.grouping} on {result.stream}", show_header=False, title_justify="left")
+    rows = {
+        "tuples": f"{result.tuples:,}",
+        "workers / sources": f"{result.workers} / {result.sources}",
+        "stddev of the load": f"{result.stddev:.4f} percentage points",
+        "imbalance λ": f"{result.imbalance:.2f} %",
+        "sigma": f"{result.sigma:,.1f} tuples",
+        "dist_cost": f"{result.dist_cost:.3f} workers per key",
+        "throughput": f"{result.throughput:,.0f} tuples/s",
+        "latency p50 / p95 / p99": " / ".join(f"{time:,.1f}" for time in result.latency_ms.values()) + " ms",
+        "routing speed": f"{result.routing_mtps:,.0f} M tuples/s",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console = Console()
+    console.print(table)
+    most = max(result.load)
+    for worker, load in enumerate(result.load):
+        bar = "█" * round(40 * load / most) if most else ""
+        console.print(f"worker {worker:>3} {100 * load / result.tuples:6.2f} % {bar}", highlight=False)

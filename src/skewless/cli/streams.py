@@ -1,0 +1,34 @@
+"""`skewless streams`: what can flow in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from skewless.cli import options
+from skewless.streams import STREAMS, SyntheticStream
+
+
+def streams_command(as_json: options.Json = False) -> None:
+    """List the named streams. Files of keys are streams as well: give them with --input."""
+    rows = [_describe(name, stream) for name, stream in STREAMS.items()]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    caption = "Any percent, exponent and number of keys works: country-skew-r85, zipf-1.5-1000."
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
+    table.add_column("name")
+    table.add_column("tuples", justify="right")
+    table.add_column("what it is")
+    for row in rows:
+        table.add_row(row["name"], f"{row['tuples']:,}", row["summary"])
+    Console().print(table)
+
+
+def _describe(name: str, stream: SyntheticStream) -> dict[str, Any]:
+    return {"name": name, "tuples": stream.default_tuples, "summary": stream.summary}

@@ -1,0 +1,193 @@
+"""The command line as a user meets it: mostly a new process for every call."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from skewless import GROUPINGS, STREAMS
+from skewless.cli.main import main
+
+SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SKEWLESS, *arguments], capture_output=True, text=True, check=False, timeout=300)
+
+
+def run_json(*arguments: str) -> Any:
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_simulate_json_has_the_documented_fields() -> None:
+    result = run_json("simulate", "-g", "dkg", "--stream", "country-skew-r80", "--tuples", "20000", "--seed", "3")
+    assert set(result) == {
+        "grouping", "stream", "tuples", "workers", "sources", "seed", "stddev", "imbalance", "sigma", "dist_cost",
+        "throughput", "latency_ms", "load", "routing_mtps",
+    }  # fmt: skip
+    assert set(result["latency_ms"]) == {"p50", "p95", "p99"}
+    assert (result["grouping"], result["seed"], sum(result["load"])) == ("dynamic_key", 3, 20_000)
+    assert result["routing_mtps"] > 0
+
+
+def test_simulate_prints_a_table() -> None:
+    done = run("simulate", "-g", "KEY", "--tuples", "5000", "--workers", "3")
+    assert done.returncode == 0, done.stderr
+    assert "key on country-skew-r80" in done.stdout
+    assert done.stdout.count("worker ") == 3
+
+
+def test_parameters_of_the_grouping_can_be_set() -> None:
+    common = ("simulate", "-g", "DKG", "--tuples", "300000", "--rate", "1000")
+    plain = run_json(*common)
+    changed = run_json(*common, "--set", "scale_down_load=0", "--set", "expected-keys=10")
+    assert plain["load"] != changed["load"]
+
+
+def test_compare_marks_the_best_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "load.png"
+    done = run("compare", "--tuples", "20000", "--plot", str(picture))
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in GROUPINGS)
+    key_row = next(line for line in done.stdout.splitlines() if line.strip().startswith("key "))
+    assert "1.00*" in key_row  # nothing costs less than key grouping
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_json_is_a_list_in_the_order_asked_for() -> None:
+    results = run_json("compare", "-g", "PKG", "-g", "SG", "--tuples", "1000", "--stream", "zipf-2-50")
+    assert [result["grouping"] for result in results] == ["partial_key", "shuffle"]
+    assert {result["stream"] for result in results} == {"zipf-2-50"}
+
+
+def test_groupings_and_streams_list_everything() -> None:
+    assert [row["name"] for row in run_json("groupings")] == list(GROUPINGS)
+    assert [row["name"] for row in run_json("streams")] == list(STREAMS)
+    for command, names in (("groupings", GROUPINGS), ("streams", STREAMS)):
+        table = run(command).stdout
+        assert [name for name in names if name not in table] == []
+
+
+@pytest.mark.parametrize("name", ["keys.csv", "keys.csv.gz", "keys.parquet", "keys.txt", "keys.jsonl"])
+def test_keys_from_files(tmp_path: Path, name: str) -> None:
+    keys = ["a", "b", None, "", "a", "x" * 1_000_000]
+    path = tmp_path / name
+    lines = {
+        "keys.csv": "v,k\n" + "".join(f"1,{'' if key is None else chr(34) + key + chr(34)}\n" for key in keys),
+        "keys.jsonl": "".join(json.dumps({"v": 1, "k": key}) + "\n" for key in keys),
+        "keys.txt": "".join(f"{key or ''}\n" for key in keys),
+    }
+    if name.endswith(".parquet"):
+        pyarrow.parquet.write_table(pa.table({"k": keys}), path)
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(lines["keys.csv"].encode()))
+    else:
+        path.write_text(lines[name])
+    column = [] if name == "keys.txt" else ["--key", "k"]
+    result = run_json("simulate", "-g", "SG", "--input", str(path), *column, "--workers", "6", "--sources", "1")
+    assert result["tuples"] == 6
+    # a, b, null, "", the long one; text has no null, and every key but "a" comes once.
+    assert result["dist_cost"] == pytest.approx(6 / (4 if name == "keys.txt" else 5))
+
+
+BAD_INPUT = [
+    (("simulate", "--workers", "0"), "n_workers must be a whole number of at least 1; got 0"),
+    (("simulate", "--workers", "-3"), "n_workers must be"),
+    (("simulate", "--workers", "many"), "--workers"),
+    (("simulate", "--sources", "0"), "n_sources must be"),
+    (("simulate", "--rate", "-1"), "rate must be"),
+    (("simulate", "--tuples", "0"), "tuples must be"),
+    (("simulate", "--seed", "-1"), "seed must be"),
+    (("simulate", "-g", "partial_kye"), "did you mean 'partial_key'?"),
+    (("simulate", "-g", "dkgg"), "did you mean 'DKG'?"),
+    (("compare", "-g", "key", "-g", "nothing"), "unknown grouping 'nothing'"),
+    (("simulate", "--stream", "contry-skew-r80"), "did you mean 'country-skew-r80'?"),
+    (("simulate", "--stream", "country-skew-r101"), "between 0 and 100 percent; got 101"),
+    (("simulate", "--set", "expected_keys"), "--set takes name=value"),
+    (("simulate", "-g", "DKG", "--set", "expectd_keys=1"), "did you mean 'expected_keys'?"),
+    (("simulate", "-g", "KG", "--set", "x=1"), "takes no parameters"),
+    (("simulate", "--service-ms", "fast"), "--service-ms takes numbers"),
+    (("simulate", "--stream", "zipf", "--input", "x"), "exclude each other"),
+    (("simulate", "--key", "x"), "give the file as well"),
+    (("simulate", "--input", "no-such-file.csv", "--key", "k"), "no such file: no-such-file.csv"),
+    (("compare", "--plot", "load.gif"), ".png or .svg"),
+    (("simulate", "--nonsense"), "--nonsense"),
+    (("simulte",), "simulate"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_INPUT, ids=[" ".join(case[0]) for case in BAD_INPUT])
+def test_bad_input_is_one_line_and_code_2(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(list(arguments))
+    printed = capsys.readouterr()
+    assert exit_info.value.code == 2
+    assert message in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
+
+
+def test_bad_input_ends_a_real_process_the_same_way() -> None:
+    done = run("simulate", "--workers", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "skewless: n_workers must be a whole number of at least 1; got 0\n"
+
+
+def test_bad_files_are_one_line_and_code_2(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,b\n")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and then nothing that makes sense")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-20])
+    for name, column, message in [
+        ("empty.csv", "a", "is empty"),
+        ("header.csv", "a", "holds no keys"),
+        ("header.csv", "aa", "did you mean 'a'?"),
+        ("broken.parquet", "a", "cannot read"),
+        ("cut.csv.gz", "a", "cannot read"),
+    ]:
+        done = run("simulate", "--input", str(tmp_path / name), "--key", column)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+        assert message in done.stderr
+
+
+def test_ctrl_c_ends_a_long_run_cleanly() -> None:
+    process = subprocess.Popen(
+        [*SKEWLESS, "simulate", "--tuples", "100000000000"], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    try:
+        time.sleep(4)  # well into the run; a signal during the imports would end it as well, only less to the point
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert stderr.strip() == "skewless: interrupted"
+
+
+def test_help_and_version() -> None:
+    assert "simulate" in run("--help").stdout
+    for command in ("simulate", "compare", "groupings", "streams"):
+        assert "--json" in run(command, "-h").stdout
+    assert run("--version").stdout.startswith("skewless ")
+
+
+def test_import_brings_in_neither_pyspark_nor_matplotlib() -> None:
+    code = "import sys, skewless, skewless.cli.main; print([m for m in ('pyspark', 'matplotlib') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
