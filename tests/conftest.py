@@ -41,16 +41,6 @@ def spark() -> Iterator[SparkSession]:
 
 
 def _start_spark() -> SparkSession:
-    from pyspark.sql import SparkSession
+    from skewless.spark.session import make_session
 
-    builder = SparkSession.builder.master("local[1]").appName("skewless tests")
-    for option, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-    }.items():
-        builder = builder.config(option, value)
-    return builder.getOrCreate()
+    return make_session("local[2]", name="skewless tests", spark_sql_shuffle_partitions="2", spark_driver_memory="2g")

@@ -1,0 +1,218 @@
+"""Partials: one state per distinct key of all the rows and states that came so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from skewless.combiners.base import Combiner
+from skewless.errors import SkewlessError, require_at_least, unknown_name
+
+COMPACT_ROWS: Final = 65_536
+
+
+def group_rows(keys: Sequence[pa.Array], n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct keys of `n_rows` rows: gives the group of each row, and the first row of each group.
+
+    Keys are equal as in Spark's `groupBy`: null is a value like any other, NaN equals NaN, and -0.0 equals 0.0. Groups
+    are numbered in the order of their first rows. Without a key column, all rows are one group.
+
+    >>> groups, first = group_rows([pa.array(["a", None, "a"]), pa.array([1, 2, 1])], 3)
+    >>> groups.tolist(), first.tolist()
+    ([0, 1, 0], [0, 1])
+    """
+    groups = np.zeros(n_rows, dtype=np.int64)
+    n_groups = min(n_rows, 1)
+    for codes, n_codes in chain.from_iterable(map(_encoded, keys)):
+        pairs = pa.array(groups * n_codes + codes).dictionary_encode()
+        groups = pairs.indices.to_numpy().astype(np.int64)
+        n_groups = len(pairs.dictionary)
+    first = np.empty(n_groups, dtype=np.int64)
+    first[groups[::-1]] = np.arange(n_rows - 1, -1, -1)  # of all rows that write to one place, the last wins
+    return groups, first
+
+
+def _encoded(key: pa.Array) -> list[tuple[NDArray[np.int64], int]]:
+    """Number the distinct values of a column; a struct is as many columns as it has fields."""
+    if pa.types.is_struct(key.type):
+        fields = chain.from_iterable(map(_encoded, key.flatten()))
+        return [(np.asarray(key.is_valid()).astype(np.int64), 2), *fields]
+    if pa.types.is_dictionary(key.type):
+        key = key.dictionary_decode()
+    try:
+        encoded = normalised(key).dictionary_encode("encode")
+    except pa.ArrowNotImplementedError as error:
+        raise SkewlessError(f"a key of type {key.type} cannot be grouped by. Cast it to a string first") from error
+    return [(encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary))]
+
+
+def normalised(key: pa.Array) -> pa.Array:
+    """Give equal floats the same bits, as Spark does with what it groups by: 0.0 for -0.0, and one NaN for all."""
+    if not pa.types.is_floating(key.type):
+        return key
+    nan, zero = (pa.scalar(value, key.type) for value in (float("nan"), 0.0))
+    return pc.if_else(pc.is_nan(key), nan, pc.add(key, zero))
+
+
+class Partials:
+    """Hold one partial per distinct key: rows or states in, states or results out.
+
+    What comes in is reduced batch by batch and buffered; whenever the buffer exceeds both `compact_rows` and twice the
+    number of groups that there were last time, it is merged to one state per group. Memory is therefore bounded by
+    the number of groups, whatever the number of rows.
+
+    `schema` is that of the rows; columns which neither `keys` nor a combiner names are ignored.
+
+    >>> from skewless.combiners import Count, Sum
+    >>> rows = pa.table({"key": ["a", "b", "a"], "x": [1, 2, 3]})
+    >>> partials = Partials(rows.schema, ["key"], {"n": Count(), "total": Sum("x")})
+    >>> partials.add_rows(rows)
+    >>> partials.add_rows(rows)
+    >>> partials.results().to_pylist()
+    [{'key': 'a', 'n': 4, 'total': 8}, {'key': 'b', 'n': 2, 'total': 4}]
+    >>> partials.state_schema.names
+    ['key', 'n__count', 'total__sum']
+    """
+
+    state_schema: pa.Schema
+    """The key columns, then `<name>__<field>` for each field of each combiner's state."""
+    result_schema: pa.Schema
+    """The key columns, then one column for each combiner's result."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        combiners: Mapping[str, Combiner],
+        *,
+        compact_rows: int = COMPACT_ROWS,
+    ) -> None:
+        require_at_least("compact_rows", compact_rows, 1)
+        if not keys and not combiners:
+            raise SkewlessError("there is nothing to compute: no key and no combiner")
+        self._keys = list(keys)
+        self._combiners = dict(combiners)
+        self._inputs = {
+            name: [_field(schema, column).type for column in combiner.columns] for name, combiner in combiners.items()
+        }
+        read = dict.fromkeys(chain(keys, *(combiner.columns for combiner in combiners.values())))
+        self._row_schema = pa.schema([_field(schema, column) for column in read])
+
+        key_fields = [_field(schema, key) for key in keys]
+        results = [pa.field(name, combiner.result_type(self._inputs[name])) for name, combiner in combiners.items()]
+        states = [
+            field.with_name(f"{name}__{field.name}")
+            for name, combiner in combiners.items()
+            for field in combiner.state_fields(self._inputs[name])
+        ]
+        self.result_schema = _distinct_names([*key_fields, *results])
+        self.state_schema = _distinct_names([*key_fields, *states])
+
+        self._compact_rows = compact_rows
+        self._buffer: list[pa.Table] = []
+        self._n_buffered = 0
+        self._n_compacted = 0
+        self._n_rows = 0
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were added; states are not rows."""
+        return self._n_rows
+
+    @property
+    def n_groups(self) -> int:
+        """How many partials are held: the number of distinct keys after `compact`, never less than it before."""
+        return self._n_buffered
+
+    def add_rows(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Take in rows: columns are found by their names, and there may be others."""
+        columns = _columns(batch, self._row_schema, "rows")
+        groups, keys, n_groups = self._group(columns, batch.num_rows)
+        for combiner in self._combiners.values():
+            keys += combiner.add(groups, n_groups, [columns[column] for column in combiner.columns])
+        self._n_rows += batch.num_rows
+        self._append(pa.table(keys, schema=self.state_schema))
+
+    def add_states(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Take in states, as `states` gives them; a key may come more than once."""
+        columns = _columns(batch, self.state_schema, "states")
+        self._append(pa.table(list(columns.values()), schema=self.state_schema))
+
+    def compact(self) -> None:
+        """Merge what is held to one state per key."""
+        if self._n_buffered == self._n_compacted:
+            return
+        table = pa.concat_tables(self._buffer)
+        columns = _columns(table, self.state_schema, "states")
+        groups, merged, n_groups = self._group(columns, table.num_rows)
+        for name, combiner in self._combiners.items():
+            merged += combiner.merge(groups, n_groups, [columns[field] for field in self._state_names(name)])
+        self._buffer = [pa.table(merged, schema=self.state_schema)]
+        self._n_buffered = self._n_compacted = n_groups
+
+    def states(self) -> pa.Table:
+        """Give one state per key, in the order in which the keys came first."""
+        self.compact()
+        return self._buffer[0] if self._buffer else self.state_schema.empty_table()
+
+    def results(self) -> pa.Table:
+        """Give one result per key and combiner, in the order in which the keys came first."""
+        columns = _columns(self.states(), self.state_schema, "states")
+        results = [columns[key] for key in self._keys]
+        for name, combiner in self._combiners.items():
+            results.append(combiner.extract([columns[field] for field in self._state_names(name)], self._inputs[name]))
+        return pa.table(results, schema=self.result_schema)
+
+    def _append(self, states: pa.Table) -> None:
+        if states.num_rows == 0:
+            return
+        self._buffer.append(states)
+        self._n_buffered += states.num_rows
+        if self._n_buffered > max(self._compact_rows, 2 * self._n_compacted):
+            self.compact()
+
+    def _group(self, columns: Mapping[str, pa.Array], n_rows: int) -> tuple[NDArray[np.int64], list[pa.Array], int]:
+        keys = [columns[key] for key in self._keys]
+        groups, first = group_rows(keys, n_rows)
+        return groups, [normalised(key.take(pa.array(first))) for key in keys], first.size
+
+    def _state_names(self, name: str) -> list[str]:
+        return [f"{name}__{field.name}" for field in self._combiners[name].state_fields(self._inputs[name])]
+
+
+def _field(schema: pa.Schema, name: str) -> pa.Field:
+    if name not in schema.names:
+        raise unknown_name("column", name, schema.names)
+    if schema.names.count(name) > 1:
+        raise SkewlessError(f"column {name!r} is there {schema.names.count(name)} times: rename all but one")
+    return schema.field(name).with_nullable(True).remove_metadata()
+
+
+def _distinct_names(fields: Sequence[pa.Field]) -> pa.Schema:
+    names = [field.name for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise SkewlessError(f"two columns would be named {name!r}, among {', '.join(names)}. Rename a combiner")
+    return pa.schema(fields)
+
+
+def _columns(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, what: str) -> dict[str, pa.Array]:
+    """Find the columns of a schema in a batch, each in one piece."""
+    columns = {}
+    for expected in schema:
+        got = _field(batch.schema, expected.name)
+        if got.type != expected.type:
+            raise SkewlessError(f"column {got.name!r} of the {what} must be of type {expected.type}; got {got.type}")
+        column: Any = batch[got.name]
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # Arrow cuts what 32-bit offsets cannot address
+            raise SkewlessError(f"column {got.name!r} of the {what} exceeds 2 GiB on one worker. Use more workers")
+        columns[got.name] = column
+    return columns

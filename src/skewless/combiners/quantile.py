@@ -1,0 +1,89 @@
+"""Quantile: about the value below which a given share of all values lies, in a few kilobytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from skewless.combiners.base import require_type
+from skewless.combiners.grouped import NUMBERS, doubles_of, is_number
+from skewless.combiners.sketched import Sketched, import_datasketches
+from skewless.errors import SkewlessError
+
+
+@dataclass(frozen=True)
+class Quantile(Sketched):
+    """Estimate a quantile of a column, as a double, with a KLL sketch; nulls and NaN are skipped.
+
+    The least value that at least a share `fraction` of all values does not exceed. Exact up to `k` values; beyond,
+    its rank is off by at most 1.33 % of all values with the default `k` of 200, in 99 of 100 cases. The sketch is the
+    one of Spark's `kll_sketch_agg_double(column, k)`, which skips the same values, and Spark merges these states.
+
+    `fraction`: from 0 (the minimum) to 1 (the maximum). `k`: from 8 to 65,535; more is more accurate and larger.
+
+    >>> states = Quantile("ms", 0.5).add(np.array([0, 0, 0]), 2, [pa.array([30.0, 10.0, 20.0])])
+    >>> Quantile("ms", 0.5).extract(states, [pa.float64()]).to_pylist()
+    [20.0, None]
+
+    Reference
+    ---------
+    Karnin, Lang & Liberty, *Optimal Quantile Approximation in Streams* (2016), as in Apache DataSketches.
+    Deviations: none. The sketch tosses coins of its own, so beyond `k` values two runs may differ within the error.
+    """
+
+    name: ClassVar[str] = "quantile"
+
+    fraction: float
+    k: int = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (
+            isinstance(self.fraction, bool)
+            or not isinstance(self.fraction, (int, float))
+            or not 0 <= self.fraction <= 1
+        ):
+            raise SkewlessError(f"fraction must be a number from 0 to 1; got {self.fraction!r}")
+        if type(self.k) is not int or not 8 <= self.k <= 65_535:
+            raise SkewlessError(f"k must be a whole number from 8 to 65535; got {self.k!r}")
+
+    def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:
+        require_type(self, 0, inputs[0], NUMBERS, when=is_number(inputs[0]))
+        return pa.float64()
+
+    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+        read = import_datasketches().kll_doubles_sketch.deserialize
+        return pa.array((self._quantile(read(state)) for state in states[0].to_pylist()), pa.float64())
+
+    def native_merge(self, columns: Sequence[str]) -> list[str]:
+        return [f"kll_merge_agg_double({columns[0]}, {self.k})"]
+
+    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+        sketch = columns[0]
+        quantile = f"kll_sketch_get_quantile_double({sketch}, {float(self.fraction)!r}D)"
+        return f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 THEN {quantile} END"  # an empty one is an error there
+
+    def _prepare(self, groups: NDArray[np.int64], values: pa.Array) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        return groups[np.asarray(values.is_valid())], doubles_of(values.drop_null())
+
+    def _sketch(self, values: NDArray[Any]) -> bytes:
+        sketch = import_datasketches().kll_doubles_sketch(self.k)
+        sketch.update(values)
+        return bytes(sketch.serialize())
+
+    def _union(self, sketches: NDArray[Any]) -> bytes:
+        if len(sketches) == 1:
+            return bytes(sketches[0])
+        library = import_datasketches()
+        union = library.kll_doubles_sketch(self.k)
+        for sketch in sketches:
+            union.merge(library.kll_doubles_sketch.deserialize(sketch))
+        return bytes(union.serialize())
+
+    def _quantile(self, sketch: Any) -> float | None:
+        return None if sketch.is_empty() else float(sketch.get_quantile(float(self.fraction), inclusive=True))

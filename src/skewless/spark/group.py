@@ -1,0 +1,290 @@
+"""`group`: the one line that a user changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from inspect import signature
+from math import gcd
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from skewless.combiners import Combiner
+from skewless.errors import SkewlessError, unknown_name
+from skewless.groupings import Grouping, make_grouping
+from skewless.spark.ledger import Ledger
+from skewless.spark.merge import (
+    TIME,
+    WINDOW,
+    Merger,
+    OutputMode,
+    Windowing,
+    merge_in_python,
+    merge_natively,
+    quoted,
+    safe_names,
+)
+from skewless.spark.route import require_retry_guards, worker_column
+from skewless.spark.work import Cost, Work
+
+WORKER: Final = "skewless_worker"
+_NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
+
+
+def group(
+    df: DataFrame,
+    *keys: str,
+    workers: int | None = None,
+    grouping: str | Grouping = "partial_key",
+    ledger: str | Ledger | None = None,
+    seed: int = 0,
+    output_mode: OutputMode = "update",
+    cost: Cost | None = None,
+) -> Grouped:
+    """Group a batch or streaming DataFrame by key columns, with the work of each key spread as the grouping says.
+
+    Parameters
+    ----------
+    workers: partitions that the rows are spread over; default: `spark.sql.shuffle.partitions`.
+    grouping: a name (`"partial_key"`, `"DKG"`…) or a configured grouping.
+    ledger: directory or URI through which sources hand on what they learned and the observer looks in; a stream needs
+        one of its own, a batch job none.
+    seed: another seed hashes keys to other workers.
+    output_mode: for combiners that Spark cannot merge natively, the output mode in which the stream will be written.
+    cost: a simulated cost per row, for experiments.
+
+    Example
+    -------
+    `group(df, "customer", workers=32).agg(n=Count(), spent=Sum("amount"))`
+    """
+    if not keys:
+        raise SkewlessError("group needs at least one key column; got none")
+    for key in keys:
+        _require_column(df, key, "key")
+        _require_key_type(key, df.schema[key].dataType)
+    if isinstance(grouping, str):
+        spark = df.sparkSession
+        n_workers = int(str(spark.conf.get("spark.sql.shuffle.partitions"))) if workers is None else workers
+        grouping = make_grouping(grouping, n_workers=n_workers)
+    elif workers is not None and workers != grouping.n_workers:
+        raise SkewlessError(
+            f"workers is {workers}, but the grouping is made for {grouping.n_workers}: give one of them"
+        )
+    if output_mode not in {"update", "append"}:
+        raise SkewlessError(f"output_mode must be 'update' or 'append'; got {output_mode!r}")
+    return Grouped(
+        df=df,
+        keys=keys,
+        grouping=grouping,
+        ledger=Ledger(uri=ledger) if isinstance(ledger, str) else ledger,
+        seed=seed,
+        output_mode=output_mode,
+        cost=cost,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped:
+    """A DataFrame with its keys and its grouping, waiting for what is to be computed."""
+
+    df: DataFrame
+    keys: tuple[str, ...]
+    grouping: Grouping
+    ledger: Ledger | None
+    seed: int
+    output_mode: OutputMode
+    cost: Cost | None
+    windowing: Windowing | None = None
+
+    def window(
+        self,
+        time: str,
+        duration: str,
+        slide: str | None = None,
+        *,
+        start: str | None = None,
+        watermark: str | None = None,
+    ) -> Grouped:
+        """Cut each key by windows of time, as `pyspark.sql.functions.window` does.
+
+        `watermark` is how late rows may come in a stream; a watermark that the DataFrame already has on this column
+        serves as well.
+        """
+        _require_column(self.df, time, "time")
+        kind = self.df.schema[time].dataType
+        if not isinstance(kind, TimestampType | TimestampNTZType):
+            raise SkewlessError(
+                f"column {time!r} must be a timestamp to be cut into windows; it is {kind.simpleString()}"
+            )
+        if watermark is not None and _has_watermark(self.df, time):
+            raise SkewlessError(f"column {time!r} has a watermark already: leave it out here, or there")
+        return replace(
+            self,
+            windowing=Windowing(time=time, duration=duration, slide=slide, start=start, watermark=watermark),
+        )
+
+    def agg(self, **combiners: Combiner) -> DataFrame:
+        """Aggregate: one column per combiner, under its name. The result equals that of a plain `groupBy`."""
+        self._check(combiners)
+        time = [] if self.windowing is None else [self.windowing.time]
+        read = [column for combiner in combiners.values() for column in combiner.columns]
+        columns = list(dict.fromkeys([*self.keys, *time, *read]))
+        safe = safe_names(columns)
+        named = [sf.col(quoted(column)).alias(name) for column, name in zip(columns, safe, strict=True)]
+        rows = self._watermarked().select(*named)
+        timezone = str(self.df.sparkSession.conf.get("spark.sql.session.timeZone"))
+        inputs = pa.schema(
+            [
+                field.with_name(column)
+                for field, column in zip(to_arrow_schema(rows.schema, timezone=timezone), columns, strict=True)
+            ]
+        )
+        merger = Merger(inputs=inputs, combiners=combiners)
+        work = self._work(columns, combiners, packed=not merger.is_native)
+        schema = from_arrow_schema(work.output_schema(inputs))
+        for name in time:  # the watermark of the rows is that of the partials: Spark finds it by this mark
+            schema[TIME].metadata = rows.schema[safe[columns.index(name)]].metadata
+        partials = self._exchange(rows, safe[: len(self.keys)]).select(*safe).mapInArrow(work, schema)
+        keys = safe_names(self.keys)
+        if merger.is_native:
+            merged = merge_natively(partials, keys, self.windowing, merger)
+        else:
+            results = from_arrow_schema(merger.partials().result_schema)
+            window = [_window_field(self.df.schema[name].dataType) for name in time]
+            output = StructType([*(schema[key] for key in keys), *window, *(results[name] for name in combiners)])
+            ends = any("spark.watermarkDelayMs" in schema[TIME].metadata for _ in time)
+            merged = merge_in_python(partials, keys, self.windowing, merger, output, self.output_mode, ends=ends)
+        kept = [sf.col(name).alias(key) for key, name in zip(self.keys, keys, strict=True)]
+        return merged.select(*kept, *(WINDOW for _ in time), *map(quoted, combiners))
+
+    def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
+        """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
+
+        Whole groups cannot be merged from parts, so the grouping must give each key one owner.
+        """
+        if not self.grouping.single_owner:
+            raise SkewlessError(
+                f"apply needs whole groups, but {self.grouping.name!r} splits a key over workers: take a grouping with "
+                "one owner per key, such as 'key', or write the function as a combiner for agg"
+            )
+        if self.df.isStreaming:
+            raise SkewlessError("apply works on batch DataFrames: in a stream use agg")
+        if self.windowing is not None:
+            raise SkewlessError("apply takes whole groups: leave out window, or make the window a key column")
+        self._check({})
+        rows = self._exchange(self.df, [quoted(key) for key in self.keys])
+        grouped = rows.groupBy(WORKER, *map(quoted, self.keys))
+        return grouped.applyInPandas(_without_worker(function), schema)
+
+    def _watermarked(self) -> DataFrame:
+        windowing = self.windowing
+        if windowing is None or windowing.watermark is None or not self.df.isStreaming:
+            return self.df
+        return self.df.withWatermark(windowing.time, windowing.watermark)
+
+    def _exchange(self, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+        worker = worker_column(keys, self.grouping, self.ledger, self.seed)
+        return rows.withColumn(WORKER, worker).repartitionById(self.grouping.n_workers, WORKER)
+
+    def _work(self, columns: Sequence[str], combiners: Mapping[str, Combiner], *, packed: bool) -> Work:
+        work = Work(
+            columns=tuple(columns),
+            keys=self.keys,
+            combiners=combiners,
+            cost=self.cost,
+            ledger=self.ledger,
+            packed=packed,
+        )
+        if self.windowing is None:
+            return work
+        spark, windowing = self.df.sparkSession, self.windowing
+        duration = _micros(spark, windowing.duration)
+        pane = duration if windowing.slide is None else gcd(duration, _micros(spark, windowing.slide))
+        offset = 0 if windowing.start is None else _micros(spark, windowing.start)
+        return replace(work, time=windowing.time, pane_us=pane, offset_us=offset)
+
+    def _check(self, combiners: Mapping[str, Combiner]) -> None:
+        """Refuse before the query starts what would fail, or be wrong, later."""
+        for name, combiner in combiners.items():
+            if not isinstance(combiner, Combiner):
+                raise SkewlessError(
+                    f"{name}={combiner!r} is not a combiner: partial results must be mergeable. Use one of "
+                    "skewless.combiners, or a class of your own derived from them; whole groups go through apply"
+                )
+            for column in combiner.columns:
+                _require_column(self.df, column, f"input of {name}")
+        require_retry_guards(self.df.sparkSession)
+        if self.df.isStreaming and self.ledger is None:
+            raise SkewlessError(
+                "a stream needs a ledger, in which sources hand on what they learned: ledger='/shared/dir'"
+            )
+        if self.ledger is not None:
+            parameters = {key: value for key, value in asdict(self.grouping).items() if key != "n_workers"}
+            self.ledger.claim(
+                {
+                    "grouping": self.grouping.name,
+                    "parameters": parameters,
+                    "workers": self.grouping.n_workers,
+                    "keys": list(self.keys),
+                    "seed": self.seed,
+                }
+            )
+
+
+def _require_column(df: DataFrame, column: str, what: str) -> None:
+    if column not in df.columns:
+        raise unknown_name(f"{what} column", column, df.columns)
+
+
+def _has_watermark(df: DataFrame, time: str) -> bool:
+    return "spark.watermarkDelayMs" in df.schema[time].metadata
+
+
+def _require_key_type(key: str, kind: DataType) -> None:
+    if isinstance(kind, _NO_KEYS):
+        raise SkewlessError(
+            f"column {key!r} is of type {kind.simpleString()}, which cannot be a key: take a string, a number, a date "
+            "or a timestamp out of it first"
+        )
+
+
+def _window_field(time: DataType) -> StructField:
+    return StructField(WINDOW, StructType([StructField("start", time), StructField("end", time)]))
+
+
+def _micros(spark: SparkSession, interval: str) -> int:
+    """Read an interval as Spark's window does."""
+    text = interval.replace("'", "''")
+    try:
+        row = spark.sql(f"SELECT unix_micros(timestamp_micros(0) + INTERVAL '{text}') AS us").first()
+    except Exception as error:
+        raise SkewlessError(f"cannot read {interval!r} as a length of time: write for example '30 seconds'") from error
+    micros = 0 if row is None else int(row["us"])
+    if micros <= 0:
+        raise SkewlessError(f"a length of time must be positive; got {interval!r}")
+    return micros
+
+
+def _without_worker(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Hide the worker, by which the rows are grouped as well, from a function of (frame) or (key, frame)."""
+    takes_key = len(signature(function).parameters) > 1
+
+    def call(key: tuple[Any, ...], frame: Any) -> Any:
+        rows = frame.drop(columns=[WORKER])
+        return function(key[1:], rows) if takes_key else function(rows)
+
+    return call

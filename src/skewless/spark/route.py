@@ -1,0 +1,80 @@
+"""Route: from the hash of a row's key to the worker that gets the row.
+
+One Arrow UDF that receives only the hash and the clock of the micro-batch. What a source has learned goes from batch to
+batch through the ledger; in a batch job it lives for the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.functions import arrow_udf
+
+from skewless.errors import SkewlessError
+from skewless.groupings import Grouping, Router
+from skewless.spark.ledger import Ledger
+
+# A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
+# would lose or double rows; with both of these on, Spark runs them all again.
+_GUARDS: Final = (
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+)
+
+
+def require_retry_guards(spark: SparkSession) -> None:
+    """Refuse to route where a lost executor could make the answer wrong."""
+    for guard in _GUARDS:
+        if spark.conf.get(guard, "true") != "true":
+            raise SkewlessError(
+                f"{guard} is off: a retried task could lose or double rows. Set it to true (Spark's default)"
+            )
+
+
+def micro_batch() -> int | None:
+    """Give the number of the micro-batch that the current task belongs to, None in a batch job."""
+    context = TaskContext.get()
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    return None if batch is None else int(batch)
+
+
+def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | None, source: int, now_ms: int) -> Router:
+    """Make the router of a source for one micro-batch: from what the last batch left, or from scratch."""
+    left = ledger.last_sources(before=batch) if ledger is not None and batch else {}
+    if not left:
+        return grouping.start(source, source + 1, seed)
+    states = grouping.barrier(list(left.values()), now_ms)
+    sources = list(left)
+    return grouping.resume(states[sources.index(source)] if source in left else grouping.merge(states))
+
+
+def worker_column(keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int) -> Column:
+    """Give the column of the worker that each row goes to."""
+
+    def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        context = TaskContext.get()
+        assert context is not None, "routing runs in a Spark task"  # noqa: S101 - PySpark's type allows None
+        source, batch = context.partitionId(), micro_batch()
+        router: Router | None = None
+        now_ms = 0
+        for hashes, clock in batches:
+            if router is None:
+                if not len(clock):
+                    yield pa.array([], pa.int32())
+                    continue
+                now_ms = clock[0].as_py()
+                router = begin(grouping, ledger, seed, batch, source, now_ms)
+            yield pa.array(router.route(hashes.to_numpy().view(np.uint64), now_ms))
+        if router is not None and ledger is not None:
+            ledger.write_source(batch or 0, source, router.snapshot(), now_ms)
+
+    clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
+    route = arrow_udf(skewless_route, "int").asNondeterministic()  # type: ignore[call-overload] # by its type hints
+    worker: Column = route(sf.xxhash64(*keys), clock)
+    return worker

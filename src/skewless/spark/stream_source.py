@@ -1,0 +1,155 @@
+"""Named streams as a Spark data source: `spark.readStream.format("skewless").option("stream", "country-skew-r80")`.
+
+Options: `stream` (a name that `make_stream` knows), `tuples`, `seed`, `sources` (partitions per micro-batch), `batch`
+(tuples per micro-batch), `rate` (tuples per second of event time) and `start` (event time of the first tuple, in
+milliseconds since 1970). Columns: `key`, `ts`, and `position` in the stream. A stream is a function of seed and
+position, so a micro-batch can be read again at any time with the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.streams import SyntheticStream, make_stream
+from skewless.streams.base import CHUNK
+
+NAME: Final = "skewless"
+_EPOCH_MS: Final = 1_700_000_000_000  # where event time begins unless told otherwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    stream: SyntheticStream
+    tuples: int
+    seed: int
+    sources: int
+    batch: int
+    rate: int
+    start_ms: int
+
+    @classmethod
+    def of(cls, options: Any) -> _Settings:
+        if "stream" not in options:
+            raise SkewlessError("the source 'skewless' needs the option 'stream', such as 'country-skew-r80'")
+        stream = make_stream(options["stream"])
+        settings = cls(
+            stream=stream,
+            tuples=_whole(options, "tuples", stream.default_tuples),
+            seed=_whole(options, "seed", 0),
+            sources=_whole(options, "sources", 1),
+            batch=_whole(options, "batch", 100_000),
+            rate=_whole(options, "rate", 9_000),
+            start_ms=_whole(options, "start", _EPOCH_MS),
+        )
+        for name in ("tuples", "sources", "batch", "rate"):
+            require_at_least(name, getattr(settings, name), 1)
+        return settings
+
+    @property
+    def key_type(self) -> pa.DataType:
+        kind = self.stream.slice(0, 0, tuples=self.tuples, seed=self.seed).type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _whole(options: Any, name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise SkewlessError(f"option {name!r} must be a whole number; got {text!r}") from None
+
+
+class StreamSource(DataSource):
+    """The data source; register it once per session with `register`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        key = "string" if pa.types.is_string(_Settings.of(self.options).key_type) else "bigint"
+        return f"key {key}, ts timestamp, position bigint"
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
+        return _BatchReader(_Settings.of(self.options))
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        return _StreamReader(_Settings.of(self.options))
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source known to a session."""
+    spark.dataSource.register(StreamSource)
+
+
+@dataclass
+class _Slice(InputPartition):
+    """The tuples of one source: those of start … stop whose position leaves `source` when divided by `sources`."""
+
+    start: int
+    stop: int
+    source: int
+
+
+def _slices(settings: _Settings, start: int, stop: int) -> list[InputPartition]:
+    return [_Slice(start, stop, source) for source in range(settings.sources)] if start < stop else []
+
+
+def _read(settings: _Settings, part: InputPartition) -> Iterator[pa.RecordBatch]:
+    assert isinstance(part, _Slice)  # noqa: S101 - Spark hands back what `_slices` gave
+    for start in range(part.start, part.stop, CHUNK):
+        stop = min(start + CHUNK, part.stop)
+        keys = settings.stream.slice(start, stop, tuples=settings.tuples, seed=settings.seed)
+        first = (part.source - start) % settings.sources
+        positions = np.arange(start + first, stop, settings.sources)
+        micros = settings.start_ms * 1000 + positions * 1_000_000 // settings.rate
+        own = keys.take(pa.array(positions - start)).cast(settings.key_type)
+        times = pa.array(micros).cast(pa.timestamp("us", "UTC"))
+        yield pa.RecordBatch.from_arrays([own, times, pa.array(positions)], names=["key", "ts", "position"])
+
+
+class _BatchReader(DataSourceReader):
+    def __init__(self, settings: _Settings) -> None:
+        self._settings = settings
+
+    def partitions(self) -> list[InputPartition]:
+        return _slices(self._settings, 0, self._settings.tuples)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._settings, partition)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: _Settings) -> None:
+        self._settings = settings
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"position": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._settings.batch)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._settings.tuples
+        return {"position": min(start["position"] + most, self._settings.tuples)}
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"position": self._settings.tuples}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Nothing to fix: the end of the stream is known from the start."""
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return _slices(self._settings, start["position"], end["position"])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._settings, partition)

@@ -1,0 +1,233 @@
+"""The operator on batch DataFrames: whatever the routing, the answer of a plain groupBy."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from skewless import GROUPINGS, DynamicKey, Key, PartialKey, SkewlessError
+from skewless.combiners import Count, Distinct, Max, Mean, Min, Quantile, Sum, TopK, Variance, Vwap
+from skewless.spark import group
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+KEYS = st.sampled_from(["hot", "hot", "hot", "a", "b", "", None, "ключ", "🔑", "x" * 100_000])
+ROWS = st.lists(st.tuples(KEYS, st.integers(-5, 5) | st.none(), st.sampled_from([0.0, 0.5, 2.25, None])), max_size=60)
+
+
+def frame(spark: SparkSession, rows: list[Any]) -> DataFrame:
+    keys, numbers, reals = ([row[i] for row in rows] for i in range(3))
+    table = pa.table(
+        {"k": pa.array(keys, pa.string()), "i": pa.array(numbers, pa.int64()), "x": pa.array(reals, pa.float64())}
+    )
+    return spark.createDataFrame(table)
+
+
+def as_set(df: DataFrame) -> set[Row]:
+    rows = df.collect()
+    assert len(set(rows)) == len(rows), "a group came twice"
+    return set(rows)
+
+
+@settings(max_examples=12)
+@given(rows=ROWS, name=st.sampled_from(list(GROUPINGS)), workers=st.integers(1, 7), sources=st.integers(1, 4))
+def test_equals_plain_group_by(spark: SparkSession, rows: list[Any], name: str, workers: int, sources: int) -> None:
+    df = frame(spark, rows).repartition(sources)
+    got = group(df, "k", workers=workers, grouping=name).agg(
+        n=Count(), m=Count("i"), total=Sum("i"), low=Min("x"), high=Max("i"), mean=Mean("x"), spread=Variance("i")
+    )
+    expected = df.groupBy("k").agg(
+        sf.count("*").alias("n"),
+        sf.count("i").alias("m"),
+        sf.sum("i").alias("total"),
+        sf.min("x").alias("low"),
+        sf.max("i").alias("high"),
+        sf.avg("x").alias("mean"),
+        sf.round(sf.var_samp("i"), 9).alias("spread"),
+    )
+    assert as_set(got.withColumn("spread", sf.round("spread", 9))) == as_set(expected)
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+def test_natively_merged_and_sketched(spark: SparkSession, name: str) -> None:
+    df = spark.range(0, 5000, 1, 3).select(
+        sf.when(sf.col("id") % 10 < 8, sf.lit("hot")).otherwise(sf.concat(sf.lit("k"), sf.col("id") % 40)).alias("k"),
+        (sf.col("id") % 100).alias("user"),
+        sf.col("id").cast("decimal(10,2)").alias("price"),
+        (sf.col("id") % 7 + 1).alias("volume"),
+    )
+    got = group(df, "k", workers=5, grouping=name).agg(
+        n=Count(),
+        paid=Sum("price"),
+        vwap=Vwap("price", "volume"),
+        users=Distinct("user"),
+        median=Quantile("price", 0.5),
+    )
+    weighted = sf.sum(sf.col("price").cast("double") * sf.col("volume")) / sf.sum("volume")
+    expected = df.groupBy("k").agg(
+        sf.count("*").alias("n"), sf.sum("price").alias("paid"), weighted.alias("vwap"),
+        sf.count_distinct("user").alias("users"), sf.percentile("price", 0.5).alias("median"),
+    )  # fmt: skip
+    got_rows = {row["k"]: row for row in got.collect()}
+    for row in expected.collect():
+        mine = got_rows.pop(row["k"])
+        assert (mine["n"], mine["paid"]) == (row["n"], row["paid"])
+        assert isinstance(mine["paid"], Decimal)
+        assert mine["vwap"] == pytest.approx(row["vwap"], rel=1e-9)
+        assert mine["users"] == pytest.approx(row["users"], rel=0.05)
+        assert mine["median"] == pytest.approx(row["median"], rel=0.1, abs=30)
+    assert not got_rows
+
+
+def test_merged_in_python(spark: SparkSession) -> None:
+    df = spark.range(0, 1000, 1, 3).select((sf.col("id") % 3).alias("k"), (sf.col("id") % 5).alias("item"))
+    rows = (
+        group(df, "k", workers=4, grouping="SG").agg(top=TopK("item", 2), n=Count(), spread=Variance("item")).collect()
+    )
+    assert {row["k"] for row in rows} == {0, 1, 2}
+    for row in rows:
+        assert row["n"] in {333, 334}
+        assert [entry["count"] for entry in row["top"]] == [67, 67]
+        assert row["spread"] == pytest.approx(2.0, rel=0.02)
+
+
+@settings(max_examples=8)
+@given(
+    seconds=st.lists(st.integers(0, 300) | st.none(), max_size=40),
+    duration=st.sampled_from(
+        [("1 minute", None, None), ("1 minute", "20 seconds", None), ("40 seconds", "30 seconds", "7 seconds")]
+    ),
+    name=st.sampled_from(list(GROUPINGS)),
+)
+def test_windows(
+    spark: SparkSession, seconds: list[int | None], duration: tuple[str, str | None, str | None], name: str
+) -> None:
+    times = [
+        None if second is None else pd.Timestamp("2024-03-01", tz="UTC") + pd.Timedelta(seconds=second)
+        for second in seconds
+    ]
+    table = pa.table(
+        {
+            "k": pa.array(["a" if i % 3 else "b" for i in range(len(times))], pa.string()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+    df = spark.createDataFrame(table).repartition(2)
+    length, slide, start = duration
+    expected = df.groupBy("k", sf.window("ts", length, slide, start)).agg(sf.count("*").alias("n"))
+    grouped = group(df, "k", workers=3, grouping=name).window("ts", length, slide, start=start)
+    assert as_set(grouped.agg(n=Count())) == as_set(expected)
+    in_python = grouped.agg(n=Count(), top=TopK("k", 1)).drop("top")
+    assert as_set(in_python) == as_set(expected)
+
+
+@pytest.mark.parametrize(
+    "kind", ["int", "smallint", "double", "boolean", "date", "timestamp", "decimal(9,3)", "binary"]
+)
+def test_key_types(spark: SparkSession, kind: str) -> None:
+    ids = spark.range(0, 300, 1, 2).select((sf.col("id") % 4).alias("v"), sf.col("id"))
+    source = {"date": "date_add(date'2020-01-01', cast(v as int))", "timestamp": "timestamp_seconds(v)",
+              "boolean": "v > 1", "binary": "cast(cast(v as string) as binary)"}.get(kind, f"cast(v as {kind})")  # fmt: skip
+    df = ids.select(sf.expr(f"if(v = 3, null, {source})").alias("k"), "id")
+    expected = df.groupBy("k").agg(sf.count("*").alias("n"))
+    assert as_set(group(df, "k", workers=3, grouping="SG").agg(n=Count())) == as_set(expected)
+    assert as_set(group(df, "k", workers=3, grouping="SG").agg(n=Count(), top=TopK("id", 1)).drop("top")) == as_set(
+        expected
+    )
+
+
+def test_two_keys_and_odd_names(spark: SparkSession) -> None:
+    df = spark.range(100).select(
+        (sf.col("id") % 3).alias("a b"), (sf.col("id") % 2).alias("c.d"), sf.col("id").alias("x`y")
+    )
+    got = group(df, "a b", "c.d", workers=4).agg(**{"sum of": Sum("x`y")})
+    expected = df.groupBy("`a b`", "`c.d`").agg(sf.sum("`x``y`").alias("sum of"))
+    assert as_set(got) == as_set(expected)
+
+
+def test_the_route_is_evaluated_once_and_nothing_else_is_shuffled_by_row(spark: SparkSession) -> None:
+    df = spark.range(100).select((sf.col("id") % 3).alias("k"), sf.col("id").alias("v"), sf.lit("unused").alias("w"))
+    result = group(df, "k", workers=4).agg(n=Count(), s=Sum("v"))
+    plan = result._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("ArrowEvalPython") == 1
+    assert plan.count("shufflepartitionidpassthrough") == 1
+    assert "unused" not in plan
+
+
+def test_rows_land_on_the_workers_that_the_router_names(spark: SparkSession, tmp_path: Any) -> None:
+    from skewless import hash_keys
+    from skewless.spark import Ledger
+
+    df = spark.range(0, 1000, 1, 1).select((sf.col("id") % 50).alias("k"))
+    ledger = Ledger(uri=str(tmp_path))
+    group(df, "k", workers=4, grouping="key", ledger=ledger).agg(n=Count()).collect()
+    keys = hash_keys(pa.array([i % 50 for i in range(1000)], pa.int64()))
+    workers = Key(n_workers=4).start(0, 1, 0).route(keys, 0)
+    expected = {worker: int((workers == worker).sum()) for worker in set(workers.tolist())}
+    assert {report.worker: report.tuples for report in ledger.read_workers(0)} == expected
+
+
+def test_apply_gives_whole_groups(spark: SparkSession) -> None:
+    df = spark.range(0, 200, 1, 3).select((sf.col("id") % 7).alias("k"), "id")
+    result = group(df, "k", workers=3, grouping="key").apply(
+        lambda key, rows: pd.DataFrame({"k": [key[0]], "rows": [len(rows)], "columns": [",".join(rows.columns)]}),
+        "k long, rows long, columns string",
+    )
+    assert as_set(result) == {Row(k=k, rows=len(range(k, 200, 7)), columns="k,id") for k in range(7)}
+
+
+def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_path: Any) -> None:
+    df = spark.range(10).select(sf.col("id").alias("key"), sf.array("id").alias("list"), sf.lit("x").alias("name"))
+    stream = spark.readStream.format("rate").load()
+    cases: list[tuple[Any, str]] = [
+        (lambda: group(df), "at least one key"),
+        (lambda: group(df, "kye"), "unknown key column 'kye': did you mean 'key'?"),
+        (lambda: group(df, "list"), "cannot be a key"),
+        (lambda: group(df, "key", grouping="nothing"), "unknown grouping"),
+        (lambda: group(df, "key", workers=0), "n_workers must be"),
+        (lambda: group(df, "key", workers=3, grouping=PartialKey(n_workers=4)), "give one of them"),
+        (lambda: group(df, "key").agg(n=Count("nam")), "did you mean 'name'?"),
+        (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),
+        (lambda: group(df, "key").agg(n=Sum("name")), "Sum|sum"),
+        (lambda: group(df, "key").window("name", "1 minute"), "must be a timestamp"),
+        (lambda: group(df, "key", grouping="PKG").apply(len, "n long"), "splits a key over workers"),
+        (lambda: group(stream, "value").agg(n=Count()), "a stream needs a ledger"),
+        (lambda: group(stream, "value", grouping="key").apply(len, "n long"), "apply works on batch"),
+        (
+            lambda: group(stream, "value", ledger=str(tmp_path)).window("timestamp", "soon").agg(n=Count()),
+            "length of time",
+        ),
+    ]
+    for attempt, message in cases:
+        with pytest.raises(SkewlessError, match=message):
+            attempt()
+    group(df, "key", grouping="PKG", ledger=str(tmp_path / "one")).agg(n=Count())
+    with pytest.raises(SkewlessError, match="belongs to another"):
+        group(df, "key", grouping="DKG", ledger=str(tmp_path / "one")).agg(n=Count())
+
+
+@pytest.mark.parametrize("guard", ["enabled", "enableFullRetryOnMismatch"])
+def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: str) -> None:
+    name = f"spark.sql.shuffle.orderIndependentChecksum.{guard}"
+    spark.conf.set(name, "false")
+    try:
+        with pytest.raises(SkewlessError, match=name):
+            group(spark.range(3), "id").agg(n=Count())
+    finally:
+        spark.conf.unset(name)
+
+
+def test_configured_groupings(spark: SparkSession) -> None:
+    df = spark.range(0, 2000, 1, 2).select((sf.col("id") % 3).alias("k"))
+    grouping = DynamicKey(n_workers=6, expected_keys=10)
+    assert as_set(group(df, "k", grouping=grouping).agg(n=Count())) == as_set(
+        df.groupBy("k").agg(sf.count("*").alias("n"))
+    )
