@@ -194,10 +194,20 @@ def test_a_key_of_a_megabyte(tmp_path: Path, name: str, write_big: Callable[[Pat
 
 def test_text_is_read_in_blocks_that_cut_lines_anywhere(tmp_path: Path) -> None:
     lines = [b"%d" % i * (i % 9) for i in range(1_500_000)]  # more than two blocks of 16 MB
-    path = write(tmp_path / "keys.txt", b"\r\n".join(lines))
-    chunks = list(KeyFile(path=str(path)).generate())
+    stream = KeyFile(path=str(write(tmp_path / "keys.txt", b"\r\n".join(lines))))
+    chunks = list(stream.generate())
     assert len(chunks) > 2
     assert pa.concat_arrays(chunks).equals(pa.array(lines, pa.large_binary()))
+    in_the_second = len(chunks[0]) + 5
+    limited = list(stream.generate(tuples=in_the_second))
+    assert [len(chunk) for chunk in limited] == [len(chunks[0]), 5]
+
+
+def test_csv_is_read_in_blocks_that_do_not_cut_values(tmp_path: Path) -> None:
+    keys = [f"{i}\n" * 200 for i in range(20_000)]  # more than one block of 16 MB, and line breaks all over
+    path = write(tmp_path / "keys.csv", "n,key\n" + "".join(f'{i},"{key}"\n' for i, key in enumerate(keys)))
+    assert path.stat().st_size > 17 * MEGABYTE
+    assert keys_in(path, "key") == keys
 
 
 @pytest.mark.parametrize(("name", "column"), [("keys.txt", None), ("keys.csv", "key"), ("keys.parquet", "key")])
@@ -325,8 +335,7 @@ def without_the_last_bytes(data: bytes) -> bytes:
 
 
 def damaged(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return data[:middle] + bytes(byte ^ 0xFF for byte in data[middle : middle + 50]) + data[middle + 50 :]
+    return data[:10] + b"\xff" * 50 + data[60:]  # behind the header, a block of a type that does not exist
 
 
 @pytest.mark.parametrize("spoil", [truncated, without_the_last_bytes, damaged])

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import skewless
-from skewless.cli import compare, groupings, simulate, streams
+from skewless.cli import compare, demo, groupings, run, simulate, streams, watch
 from skewless.errors import SkewlessError
 
 _BAD_INPUT: Final = 2
@@ -25,8 +25,11 @@ app: Final = typer.Typer(
 )
 app.command("simulate")(simulate.simulate_command)
 app.command("compare")(compare.compare_command)
+app.command("run")(run.run_command)
+app.command("demo")(demo.demo_command)
 app.command("groupings")(groupings.groupings_command)
 app.command("streams")(streams.streams_command)
+app.command("watch")(watch.watch_command)
 
 
 def _print_version(wanted: bool) -> None:

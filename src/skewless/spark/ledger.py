@@ -33,7 +33,8 @@ _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C:
 _BATCH: Final = re.compile(r"(\d{12,})")
 _SOURCE: Final = re.compile(r"source-(\d+)\.npz")
 _WORKER: Final = re.compile(r"worker-(\d+)\.npz")
-_FAILURES: Final = (OSError, pa.ArrowException, NotImplementedError)
+# What pyarrow.fs raises when a directory is not there, not writable, not known, or of a kind that is not installed.
+_FAILURES: Final = (OSError, ValueError, ImportError, NotImplementedError, pa.ArrowException)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -299,7 +300,7 @@ class Ledger:
         content = _pack(arrays)
         try:
             self._write(folder, name, content)
-        except (*_FAILURES, SkewlessError) as error:
+        except _FAILURES as error:
             _log.warning("ledger %s: could not write %s/%s: %s", self.uri, folder, name, error)
 
 
@@ -308,10 +309,7 @@ def _open(uri: str) -> tuple[Any, str]:
     """Open a file system once per process: a connection to an object store is slow to make."""
     if not _URI.match(uri):
         return fs.LocalFileSystem(), Path(uri).as_posix()
-    try:
-        system, root = fs.FileSystem.from_uri(uri)
-    except (*_FAILURES, ValueError) as error:
-        raise SkewlessError(f"cannot open the ledger {uri}: {error}") from error
+    system, root = fs.FileSystem.from_uri(uri)
     return system, root.rstrip("/")
 
 

@@ -9,6 +9,7 @@ given, the ledger. The result is the last update of each key and window.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,8 @@ MOST_SHOWN: Final = 10
 """Rows, keys and differences that a report names at most."""
 
 _POLL_S: Final = 1
+# PySpark's own loggers: they write a stack trace to standard error for every error that it also raises.
+_TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _CORRUPT: Final = "_skewless_corrupt"
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
@@ -503,6 +506,7 @@ class _Run:
         self._show = show
         self._updates = f"{work}/updates"
         self._query = f"{work}/query"
+        self._rejects = pipeline.rejects or f"{work}/rejects"
         self._ledger = Ledger(uri=pipeline.ledger or f"{work}/ledger")
         self._opened = pipeline.input.open(spark)
         self._resumed = _claim(work, pipeline.fingerprint()) if pipeline.checkpoint is not None else False
@@ -525,9 +529,7 @@ class _Run:
 
     def report(self) -> RunReport:
         pipeline = self._pipeline
-        begin = time.perf_counter()
-        result = self._run_batch() if pipeline.batch else self._run_stream()
-        seconds = time.perf_counter() - begin
+        result, seconds = self._run_batch() if pipeline.batch else self._run_stream()
         self._watch.look(finished=True)
         self._progress(self._watch.progress)
         hottest, top, rows = self._hottest(result), self._top(result), result.count()
@@ -583,33 +585,38 @@ class _Run:
             grouped = grouped.window("ts", pipeline.window, watermark=watermark)
         return _flat(grouped.agg(n=Count()))
 
-    def _run_batch(self) -> DataFrame:
+    def _run_batch(self) -> tuple[DataFrame, float]:
         path = self._pipeline.output or self._updates
-        self._counts().write.mode("overwrite").parquet(path)
+        counts = self._counts()
+        begin = time.perf_counter()
+        counts.write.mode("overwrite").parquet(path)
+        seconds = time.perf_counter() - begin
         result = self._spark.read.parquet(path)
         if self._show is not None:
             self._show(0, _most(result))
-        return result
+        return result, seconds
 
-    def _run_stream(self) -> DataFrame:
+    def _run_stream(self) -> tuple[DataFrame, float]:
         counts = self._counts()
         _make_directory(self._updates)
         writer = counts.writeStream.outputMode("update").option("checkpointLocation", self._query)
         if not isinstance(self._pipeline.input, RateInput):
             writer = writer.trigger(availableNow=True)
+        begin = time.perf_counter()
         query = writer.foreachBatch(self._write_updates).start()
         try:
             self._follow(query)
         finally:
             query.stop()
+        seconds = time.perf_counter() - begin
         schema = StructType([*counts.schema, StructField("batch", LongType())])
         updates = self._spark.read.schema(schema).parquet(self._updates)
         by = [name for name in counts.columns if name != "n"]
         result = updates.groupBy(*by).agg(sf.max_by("n", "batch").alias("n"))
         if self._pipeline.output is None:
-            return result.localCheckpoint()
+            return result.localCheckpoint(), seconds
         result.write.mode("overwrite").parquet(self._pipeline.output)
-        return self._spark.read.parquet(self._pipeline.output)
+        return self._spark.read.parquet(self._pipeline.output), seconds
 
     def _write_updates(self, rows: DataFrame, batch: int) -> None:
         path = f"{self._updates}/batch={batch:012d}"
@@ -625,12 +632,15 @@ class _Run:
                 self._seen[report["batchId"]] = json.loads(report.json)
             self._watch.look()
             self._progress(self._watch.progress)
-            if isinstance(self._pipeline.input, RateInput):
-                ended = ended or self._rate_rows() >= self._pipeline.input.tuples
+            ended = ended or self._has_rate_rows()
 
-    def _rate_rows(self) -> int:
-        """Say how far the rate source has come, in this run and those before: its values count from 0."""
-        return self._watch.progress.tuples
+    def _has_rate_rows(self) -> bool:
+        """Say whether the rate source, which never ends, has given its tuples. Its offsets are seconds."""
+        source = self._pipeline.input
+        if not isinstance(source, RateInput):
+            return False
+        offsets = [int(report["sources"][0]["endOffset"] or 0) for report in self._seen.values()]
+        return max(offsets, default=0) * source.rows_per_second >= source.tuples
 
     def _hottest(self, result: DataFrame) -> list[dict[str, Any]]:
         per_key = result.groupBy("key").agg(sf.sum("n").alias("n"))
@@ -671,13 +681,11 @@ class _Run:
         return [{name: _plain(value) for name, value in row.asDict().items()} for row in wrong.collect()]
 
     def _write_rejects(self) -> int:
-        rejects = self._opened.rejects
-        if rejects is None:
+        if self._opened.rejects is None:
             return 0
-        if self._pipeline.rejects is None:
-            return rejects.count()
-        rejects.write.mode("overwrite").json(self._pipeline.rejects)
-        return self._spark.read.text(self._pipeline.rejects).count()
+        # Always through files: Spark refuses to count corrupt records without reading another column.
+        self._opened.rejects.write.mode("overwrite").json(self._rejects)
+        return self._spark.read.text(self._rejects).count()
 
 
 def _flat(counts: DataFrame) -> DataFrame:
@@ -696,7 +704,7 @@ def _most(rows: DataFrame) -> list[Row]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        return value.isoformat()
+        return value.astimezone(timezone.utc).isoformat()
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
@@ -778,6 +786,8 @@ def start_session(master: str, *, log: str | None = None, **settings: str) -> Sp
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
             raise SkewlessError(f"Spark did not start on {master}: {reason_of(error)}") from error
         session.sparkContext.setLogLevel("ERROR")
+    for name in _TALKATIVE:
+        logging.getLogger(name).disabled = True
     return session
 
 
@@ -835,8 +845,13 @@ def reason_of(error: BaseException) -> str:
     >>> reason_of(RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception: no disk SQLSTATE: XXKST"))
     'no disk'
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    python = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception): ", line)]
-    reason = python[-1] if python and "Traceback" in str(error) else lines[0]
-    reason = reason.rpartition("terminated with exception: ")[2]
-    return re.sub(r"\s*SQLSTATE: \w+.*$", "", reason)
+    text = str(error).strip() or type(error).__name__
+    java = re.findall(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", text, re.MULTILINE)
+    python = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
+    if java and not java[-1].startswith("Traceback"):
+        reason = java[-1]
+    else:
+        reason = python[-1] if python else text.splitlines()[0].rpartition("terminated with exception: ")[2]
+    file = re.search(r"while reading file (\S+?)\.?\s", text)
+    where = f" ({file[1]})" if file and Path(file[1]).name not in reason else ""
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", reason) + where

@@ -1,0 +1,125 @@
+"""`skewless demo`: the same skewed stream through several groupings on Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from skewless.cli import options
+from skewless.cli.run import Master, SparkLog, require_spark, run_with_progress, spark_session
+from skewless.errors import SkewlessError
+from skewless.groupings import DynamicKey, Grouping, Key, PartialKey, Shuffle
+
+if TYPE_CHECKING:  # PySpark is an extra, and slow to import
+    from skewless.spark.pipeline import RunReport
+
+# DKG calls a key old, and gives it more than two workers, after a minute by the clock of the micro-batches. The demo
+# has less than that.
+_QUICK: Final[dict[str, Any]] = {"warm_up_s": 1, "promote_every_s": 1, "cycles_to_old": 2}
+_BATCHES: Final = 8
+_WARM_UP: Final = 500
+
+
+def demo_command(
+    stream: Annotated[str, typer.Option("--stream", "-s", help="The stream; see `skewless streams`.")] = (
+        "country-skew-r80"
+    ),
+    workers: options.Workers = 10,
+    sources: options.Sources = 5,
+    tuples: Annotated[int, typer.Option("--tuples", "-n", help="How many tuples.")] = 20_000,
+    process_ms: Annotated[float, typer.Option(help="Simulated work per tuple in milliseconds.")] = 1.0,
+    seed: options.Seed = 0,
+    plot: Annotated[
+        str | None, typer.Option(help="Also draw the load per worker into this file (.png or .svg).")
+    ] = None,
+    master: Master = "local[12]",
+    spark_log: SparkLog = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a stream with one hot key through KG, PKG, DKG and SG on Spark and compare; each result is verified.
+
+    Example: skewless demo --plot demo/load.png
+    """
+    require_spark()
+    from skewless.spark.pipeline import NamedStream, Pipeline  # noqa: PLC0415 - see above
+    from skewless.spark.work import Cost  # noqa: PLC0415
+
+    if plot is not None:
+        _check_plot(plot)
+    groupings: tuple[Grouping, ...] = (
+        Key(n_workers=workers),
+        PartialKey(n_workers=workers),
+        DynamicKey(n_workers=workers, **_QUICK),
+        Shuffle(n_workers=workers),
+    )
+    source = NamedStream(name=stream, tuples=tuples, sources=sources, batch_size=-(-tuples // _BATCHES), seed=seed)
+    pipelines = [
+        Pipeline(input=source, grouping=grouping, cost=Cost(ms=process_ms), verify=True, seed=seed)
+        for grouping in groupings
+    ]
+    with spark_session(master, spark_log) as spark:
+        # The first run pays for the start of all Python processes: that should not be on the account of a grouping.
+        warm_up = replace(pipelines[-1], input=replace(source, tuples=_WARM_UP, batch_size=_WARM_UP), verify=False)
+        run_with_progress(warm_up, spark, label="warm-up")
+        reports = [run_with_progress(pipeline, spark) for pipeline in pipelines]
+    if as_json:
+        typer.echo(json.dumps([report.as_dict() for report in reports]))
+    else:
+        _print(reports, process_ms)
+    if plot is not None:
+        _draw(reports, plot)
+        typer.echo(f"The load per worker is drawn in {plot}", err=True)
+    if not all(report.exact for report in reports):
+        raise typer.Exit(1)
+
+
+def _print(reports: Sequence[RunReport], process_ms: float) -> None:
+    first = reports[0]
+    quick = ", ".join(f"{name}={value}" for name, value in _QUICK.items())
+    table = Table(
+        title=f"{first.stream} on Spark: {first.tuples:,} tuples in {first.batches} micro-batches, {first.workers} "
+        f"workers, {first.sources} sources, {process_ms:g} ms of work per tuple",
+        title_justify="left",
+        caption="exact: the same counts as a plain groupBy. dynamic_key scales a key out after a minute; so that this\n"
+        f"short run shows it, it ran with {quick}.",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("grouping", no_wrap=True)
+    for heading in ("tuples/s", f"to {first.grouping}", "stddev", "dist_cost", "p99", "seconds", "exact"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for report in reports:
+        table.add_row(
+            report.grouping,
+            f"{report.throughput:,.0f}",
+            f"{report.throughput / first.throughput:.1f}x",
+            f"{report.stddev:.2f}",
+            f"{report.dist_cost:.2f}",
+            f"{report.latency_ms['p99'] / 1000:.1f} s",
+            f"{report.seconds:.1f}",
+            "[green]yes[/]" if report.exact else "[red]NO[/]",
+        )
+    Console().print(table)
+
+
+def _check_plot(path: str) -> None:
+    """Refuse a plot that cannot be drawn before the long run, not after it."""
+    if not path.lower().endswith((".png", ".svg")):
+        raise SkewlessError(f"--plot takes a file that ends in .png or .svg; got {path!r}")
+    if find_spec("matplotlib") is None:
+        raise SkewlessError("--plot needs matplotlib: install skewless[plots]")
+
+
+def _draw(reports: Sequence[Any], path: str) -> None:
+    from skewless.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
+
+    plot_loads(reports, path)

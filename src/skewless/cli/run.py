@@ -1,0 +1,255 @@
+"""`skewless run`: count an input on Spark through one grouping."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from skewless.cli import options
+from skewless.errors import SkewlessError
+from skewless.groupings import make_grouping
+
+if TYPE_CHECKING:  # PySpark is an extra, and slow to import
+    from pyspark.sql import Row, SparkSession
+
+    from skewless.spark.pipeline import Input, Pipeline, RunReport
+
+Master = Annotated[str, typer.Option(help="Where Spark runs: local[12], spark://host:7077…")]
+SparkLog = Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")]
+MERGE_PARTITIONS = 4
+"""Partitions of the merge: it gets partial results only, and each partition costs a state store per micro-batch."""
+
+
+def run_command(
+    grouping: Annotated[
+        str, typer.Option("--grouping", "-g", help="shuffle (SG), key (KG), partial_key (PKG), dynamic_key (DKG)…")
+    ] = "partial_key",
+    stream: options.StreamName = None,
+    input_path: Annotated[
+        str | None,
+        typer.Option("--input", "-i", help="A file or folder instead: text, CSV, TSV, JSON lines (also .gz), Parquet."),
+    ] = None,
+    key: options.KeyColumn = None,
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="The column of --input that holds the time.")
+    ] = None,
+    rate_source: Annotated[
+        int | None, typer.Option(help="Spark's rate source instead: so many rows per second, until --tuples came.")
+    ] = None,
+    workers: options.Workers = 10,
+    sources: Annotated[int, typer.Option(help="Sources that route side by side; of files Spark decides it.")] = 5,
+    tuples: options.Tuples = None,
+    rate: Annotated[int, typer.Option(help="Tuples of --stream per second of event time.")] = 9_000,
+    batch_size: Annotated[int, typer.Option(help="Tuples of --stream per micro-batch; of files, one file.")] = 20_000,
+    process_ms: Annotated[float, typer.Option(help="Simulated work per tuple in milliseconds.")] = 0.0,
+    cost_kind: Annotated[str, typer.Option(help="What the simulated work is: sleep, or busy cpu.")] = "sleep",
+    batch: Annotated[bool, typer.Option("--batch", help="One batch job instead of a stream.")] = False,
+    window: Annotated[str | None, typer.Option(help="Count per window as well: 15s, 1m, '1 minute'.")] = None,
+    watermark: Annotated[str, typer.Option(help="How late rows of a stream may come for their window.")] = "1m",
+    output: Annotated[
+        str, typer.Option(help="A directory for the result as Parquet, console (each micro-batch), or memory.")
+    ] = "memory",
+    rejects: Annotated[
+        str | None,
+        typer.Option(
+            help="Directory for rows that cannot be used; default: beside --output, --ledger or --checkpoint."
+        ),
+    ] = None,
+    ledger: Annotated[str | None, typer.Option(help="Directory of the ledger; default: with the checkpoint.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Directory from which a stopped run goes on; default: a temporary one.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare the result with a plain groupBy; exit code 1 if it differs.")
+    ] = False,
+    seed: options.Seed = 0,
+    settings: options.Parameters = None,
+    master: Master = "local[12]",
+    spark_log: SparkLog = None,
+    as_json: options.Json = False,
+) -> None:
+    """Count the tuples of a stream or of files per key on Spark, and report balance, cost, throughput and latency.
+
+    Example: skewless run --stream country-skew-r80 -g DKG --process-ms 1 --tuples 200000 --window 15s --verify
+    """
+    require_spark()
+    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415 - see above
+    from skewless.spark.work import Cost  # noqa: PLC0415
+
+    if output == "console" and as_json:
+        raise SkewlessError("--output console and --json exclude each other: both want standard output")
+    directory = None if output in {"memory", "console"} else output
+    if rejects is None:
+        beside = directory or ledger or (checkpoint and f"{checkpoint.rstrip('/')}/run")
+        rejects = beside and f"{beside.rstrip('/')}.rejects"
+    pipeline = Pipeline(
+        input=_choose_input(stream, input_path, key, time_column, rate_source, tuples, sources, batch_size, rate, seed),
+        grouping=make_grouping(grouping, n_workers=workers, **options.parse_parameters(settings)),
+        cost=Cost(ms=process_ms, kind=cost_kind) if process_ms else None,  # type: ignore[arg-type] # Cost checks it
+        batch=batch,
+        window=window,
+        watermark=watermark,
+        checkpoint=checkpoint,
+        ledger=ledger,
+        output=directory,
+        rejects=rejects,
+        verify=verify,
+        seed=seed,
+    )
+    with spark_session(master, spark_log) as spark:
+        report = run_with_progress(pipeline, spark, shown=output == "console")
+    if as_json:
+        typer.echo(json.dumps(report.as_dict()))
+    else:
+        _print(report)
+    if report.exact is False:
+        raise typer.Exit(1)
+
+
+def _choose_input(
+    stream: str | None,
+    path: str | None,
+    key: str | None,
+    time: str | None,
+    rate_source: int | None,
+    tuples: int | None,
+    sources: int,
+    batch_size: int,
+    rate: int,
+    seed: int,
+) -> Input:
+    from skewless.spark.pipeline import FileInput, NamedStream, RateInput  # noqa: PLC0415
+
+    if sum(given is not None for given in (stream, path, rate_source)) > 1:
+        raise SkewlessError("--stream, --input and --rate-source exclude each other: give one of them")
+    if path is None and (key is not None or time is not None):
+        raise SkewlessError("--key and --time name columns of --input: give the file as well")
+    if path is not None:
+        if tuples is not None:
+            raise SkewlessError("--tuples is for --stream and --rate-source: files are read to their end")
+        return FileInput(path=path, key=key, time=time)
+    if rate_source is not None:
+        if tuples is None:
+            raise SkewlessError("the rate source never ends: say with --tuples when to stop")
+        return RateInput(rows_per_second=rate_source, tuples=tuples, sources=sources)
+    name = "country-skew-r80" if stream is None else stream
+    return NamedStream(name=name, tuples=tuples, sources=sources, batch_size=batch_size, rate=rate, seed=seed)
+
+
+def require_spark() -> None:
+    """Refuse in one line where the extra is missing."""
+    missing = [name for name in ("pyspark", "pandas") if find_spec(name) is None]
+    if missing:
+        raise SkewlessError(f"this needs {' and '.join(missing)}: pip install skewless[spark]")
+
+
+@contextmanager
+def spark_session(master: str, log: str | None) -> Iterator[SparkSession]:
+    """Start Spark, and stop it in the end."""
+    from skewless.spark.pipeline import start_session  # noqa: PLC0415
+
+    with Console(stderr=True).status("starting Spark…") if Console(stderr=True).is_terminal else _nothing():
+        spark = start_session(master, log=log, spark_sql_shuffle_partitions=str(MERGE_PARTITIONS))
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def run_with_progress(
+    pipeline: Pipeline, spark: SparkSession, *, label: str | None = None, shown: bool = False
+) -> RunReport:
+    """Run, and tell on standard error how far it is if that is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tuples, {task.fields[batches]} batches, stddev {task.fields[stddev]:.2f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label or pipeline.grouping.name, total=pipeline.input.total, batches=0, stddev=0.0)
+        return pipeline.run(
+            spark,
+            progress=lambda now: progress.update(task, completed=now.tuples, batches=now.batches, stddev=now.stddev),
+            show=_show if shown else None,
+        )
+
+
+def _show(batch: int, rows: list[Row]) -> None:
+    table = Table(title=f"batch {batch}: the largest of the rows it changed", title_justify="left", box=SIMPLE_HEAD)
+    _fill(table, [row.asDict() for row in rows])
+    Console().print(table)
+
+
+def _fill(table: Table, rows: list[dict[str, Any]]) -> None:
+    for name in rows[0] if rows else ():
+        table.add_column(name, justify="right" if name in {"n", "tuples", "share", "workers"} else "left")
+    for row in rows:
+        table.add_row(*(_written(name, value) for name, value in row.items()))
+
+
+def _written(name: str, value: Any) -> str:
+    if name == "share":
+        return f"{100 * value:.2f} %"
+    return f"{value:,}" if name in {"n", "tuples"} else "null" if value is None else escape(str(value))
+
+
+def _print(report: RunReport) -> None:
+    title = f"{report.grouping} on {escape(report.stream)} (Spark, {report.mode})"
+    table = Table(title=title, show_header=False, title_justify="left")
+    rows = {
+        "tuples": f"{report.tuples:,} in {report.batches} batches",
+        "workers / sources": f"{report.workers} / {report.sources}",
+        "result": f"{report.rows:,} rows" + (f" in {escape(report.output)}" if report.output else ""),
+        "time": f"{report.seconds:.1f} s",
+        "throughput": f"{report.throughput:,.0f} tuples/s",
+        "stddev of the load": f"{report.stddev:.4f} percentage points",
+        "imbalance λ": f"{report.imbalance:.2f} %",
+        "dist_cost": f"{report.dist_cost:.3f} workers per key",
+        "latency p50 / p95 / p99": " / ".join(f"{time:,.0f}" for time in report.latency_ms.values()) + " ms",
+        "late partials dropped": f"{report.late_dropped:,}",
+        "rows rejected": f"{report.rejected:,}" + _where_rejects(report),
+        "equal to a plain groupBy": {None: "not checked (--verify)", True: "yes", False: "NO"}[report.exact],
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console = Console()
+    console.print(table)
+    most = max(report.load)
+    for worker, load in enumerate(report.load):
+        bar = "█" * round(40 * load / most) if most else ""
+        console.print(f"worker {worker:>3} {100 * load / max(report.tuples, 1):6.2f} % {bar}", highlight=False)
+    keys = Table(title="hottest keys", title_justify="left", box=SIMPLE_HEAD)
+    _fill(keys, report.hottest)
+    console.print(keys)
+    if report.top and "window_start" in report.top[0]:
+        windows = Table(title="largest rows", title_justify="left", box=SIMPLE_HEAD)
+        _fill(windows, report.top)
+        console.print(windows)
+    if report.differences:
+        wrong = Table(title="first differences from a plain groupBy", title_justify="left", box=SIMPLE_HEAD)
+        _fill(wrong, report.differences)
+        console.print(wrong)
+
+
+def _where_rejects(report: RunReport) -> str:
+    if not report.rejected:
+        return ""
+    return f" in {escape(report.rejects)}" if report.rejects else " (kept with --rejects DIR)"

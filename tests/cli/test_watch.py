@@ -1,0 +1,186 @@
+"""`skewless watch` as a user meets it, and what it draws."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from skewless.cli.main import main
+from skewless.cli.watch import bar, render, sparkline
+from skewless.spark.ledger import Ledger, WorkerReport
+from skewless.spark.observer import BatchMetrics, Observer
+
+SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
+
+
+def write_batch(ledger: Ledger, batch: int, loads: list[int], hot: str = "[red]DE") -> None:
+    ledger.write_source(batch, 0, {}, 1_000 * batch)
+    for worker, load in enumerate(loads):
+        report = WorkerReport(
+            worker=worker, tuples=load, keys=2, busy_s=load / 100, finished_ms=1_000 * batch + 10 * load,
+            hashes=np.array([1, 10 + worker], dtype=np.uint64), top_keys=[hot, f"key {worker}"],
+            top_counts=[load - 1, 1],
+        )  # fmt: skip
+        ledger.write_worker(batch, report)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    ledger = Ledger(uri=str(tmp_path / "ledger"))
+    ledger.claim({"grouping": "partial_key", "workers": 4})
+    for batch in range(5):
+        write_batch(ledger, batch, [10, 10, 10, 10 + 20 * batch])
+    return ledger
+
+
+def observed(ledger: Ledger) -> list[BatchMetrics]:
+    return Observer(ledger).poll(now_s=0, settle_s=0)
+
+
+def drawn(batches: list[BatchMetrics], width: int = 110) -> str:
+    console = Console(record=True, width=width, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    with console.file:
+        console.print(render("/shared/ledger", batches))
+    return console.export_text()
+
+
+def test_once_json_is_one_line_per_batch(ledger: Ledger) -> None:
+    done = subprocess.run(
+        [*SKEWLESS, "watch", ledger.uri, "--once", "--json"], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines == [metrics.as_dict() for metrics in observed(ledger)]
+    assert [line["batch"] for line in lines] == [*range(5)]
+    assert set(lines[0]) == {
+        "batch", "tuples", "workers", "loads", "stddev", "imbalance", "dist_cost", "throughput", "latency_ms",
+        "busy_s", "hottest", "total",
+    }  # fmt: skip
+    assert set(lines[0]["total"]) == set(lines[0]) - {"batch", "hottest", "total"}
+    assert lines[-1]["loads"] == [10, 10, 10, 90]
+    assert lines[-1]["total"]["loads"] == [50, 50, 50, 250]
+
+
+def test_json_follows_and_ctrl_c_ends_it(ledger: Ledger) -> None:
+    process = subprocess.Popen(
+        [*SKEWLESS, "watch", ledger.uri, "--json", "--interval", "0.05"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert [json.loads(process.stdout.readline())["batch"] for _ in range(5)] == [*range(5)]
+        write_batch(ledger, 5, [1, 2, 3, 4])
+        assert json.loads(process.stdout.readline())["tuples"] == 10
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, stdout, stderr) == (130, "", "skewless: interrupted\n")
+
+
+def test_the_live_view_ends_cleanly_too(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("skewless.cli.watch.time.sleep", sleep)
+    with pytest.raises(SystemExit) as exit_info:
+        main(["watch", ledger.uri, "--interval", "0.5"])
+    printed = capsys.readouterr()
+    assert (exit_info.value.code, looks) == (130, [0.5, 0.5, 0.5])
+    assert printed.err == "skewless: interrupted\n"
+    assert "batch 4" in printed.out
+
+
+def test_once_draws_the_view(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["watch", ledger.uri, "--once"])
+    assert exit_info.value.code == 0
+    assert "batch 4" in capsys.readouterr().out
+
+
+def test_the_view_shows_load_course_totals_and_hot_keys(ledger: Ledger) -> None:
+    text = drawn(observed(ledger))
+    lines = text.splitlines()
+    assert lines[0].rstrip() == "/shared/ledger  batch 4"
+    worker_lines = [line for line in lines if line.startswith("worker")]
+    assert [line.split()[2] for line in worker_lines] == ["8.33", "8.33", "8.33", "75.00"]
+    assert all(line.count("│") == 1 for line in worker_lines)
+    assert len({line.index("│") for line in worker_lines}) == 1  # the ideal is at the same place in all
+    assert worker_lines[3].count("█") == 39
+    assert "│ ideal: 25.00 %" in text
+    assert "stddev  ▁▄▆▇█  now 28.87, most 28.87" in text
+    assert [line.split()[:3] for line in lines if line.strip().startswith("tuples  ")] == [["tuples", "120", "400"]]
+    hot = next(line for line in lines if "[red]DE" in line)  # a key is not markup
+    assert hot.split()[-4:] == ["116", "96.7", "%", "4"]
+
+
+def test_the_view_of_many_workers_fits(tmp_path: Path) -> None:
+    ledger = Ledger(uri=str(tmp_path))
+    ledger.claim({"workers": 200})
+    write_batch(ledger, 0, [2 + worker for worker in range(200)], hot="\x1b[2J" + "x" * 1_000)
+    text = drawn(observed(ledger), width=80)
+    assert len([line for line in text.splitlines() if line.startswith("worker")]) == 24
+    assert "worker  199" in text
+    assert "176 less loaded workers not shown" in text
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_view_before_the_first_batch_and_of_an_empty_one(tmp_path: Path) -> None:
+    assert "waiting for the first batch" in drawn([])
+    ledger = Ledger(uri=str(tmp_path))
+    ledger.claim({"workers": 1})
+    ledger.write_source(0, 0, {}, 0)
+    ledger.write_source(1, 0, {}, 0)
+    text = drawn(observed(ledger))
+    assert "worker    0   0.00 %" in text
+    assert "stddev  ▁  now 0.00" in text
+
+
+def test_bars_and_sparklines_stay_in_their_bounds() -> None:
+    for load in (0, 1, 50, 100):
+        for ideal in (0.1, 50, 100):
+            assert len(bar(load, ideal, most=100).plain) == 40
+    assert sparkline([]) == ""
+    assert sparkline([0, 0]) == "▁▁"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no/such/directory",), "no ledger at "),
+        (("nowhere://bucket/ledger",), "cannot read the ledger nowhere://bucket/ledger"),
+        ((".", "--interval", "0"), "--interval must be above 0 seconds; got 0"),
+        ((".", "--interval", "nan"), "--interval must be above 0 seconds; got nan"),
+        ((), "Missing argument 'ledger'"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["watch", *arguments])
+    printed = capsys.readouterr()
+    assert (exit_info.value.code, printed.out, len(printed.err.splitlines())) == (2, "", 1)
+    assert message in printed.err
+
+
+def test_a_broken_ledger_is_one_line_and_code_2(ledger: Ledger) -> None:
+    (Path(ledger.uri) / "ledger.json").write_text("{")
+    done = subprocess.run([*SKEWLESS, "watch", ledger.uri], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "ledger.json in the ledger" in done.stderr

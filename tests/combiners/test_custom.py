@@ -1,0 +1,102 @@
+"""Custom combiners: what a user's accumulator may do, and what is said when it does something else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skewless import SkewlessError
+from skewless.combiners import Accumulator, Custom, Partials
+
+
+class Letters(Accumulator):
+    """Collects the distinct letters of two columns."""
+
+    result = pa.string()
+
+    def create(self) -> Any:
+        return set()
+
+    def add(self, state: Any, *values: Any) -> Any:
+        return state.union(*(value or "" for value in values))
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return one | other
+
+    def extract(self, state: Any) -> Any:
+        return "".join(sorted(state))
+
+
+class JsonLetters(Letters):
+    def dumps(self, state: Any) -> bytes:
+        return json.dumps(sorted(state)).encode()
+
+    def loads(self, data: bytes) -> Any:
+        return set(json.loads(data))
+
+
+class Unpicklable(Letters):
+    def create(self) -> Iterator[int]:
+        return (number for number in range(3))
+
+    def add(self, state: Any, *values: Any) -> Any:  # noqa: ARG002
+        return state
+
+
+class WrongResult(Letters):
+    result = pa.int64()
+
+
+class NoResult(Letters):
+    result = None
+
+
+WORDS = st.one_of(st.none(), st.text("abcd", max_size=3))
+
+
+@pytest.mark.parametrize("accumulator", [Letters(), JsonLetters()], ids=["pickle", "json"])
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), WORDS, WORDS), max_size=8), min_size=3, max_size=5))
+def test_pieces_equal_whole(accumulator: Accumulator, pieces: list[list[tuple[int, str | None, str | None]]]) -> None:
+    schema = pa.schema([("key", pa.int64()), ("a", pa.string()), ("b", pa.string())])
+    merged = Partials(schema, ["key"], {"letters": Custom(accumulator, ["a", "b"])}, compact_rows=3)
+    expected: dict[int, set[str]] = {}
+    for piece in pieces:
+        merged.add_rows(pa.table([list(column) for column in zip(*piece, strict=True)] or [[], [], []], schema=schema))
+        for key, a, b in piece:
+            expected.setdefault(key, set()).update(a or "", b or "")
+    results = merged.results().to_pylist()
+    assert {row["key"]: row["letters"] for row in results} == {k: "".join(sorted(v)) for k, v in expected.items()}
+
+
+def test_an_unpicklable_state_is_refused() -> None:
+    with pytest.raises(SkewlessError, match=r"the state of Unpicklable does not pickle .*override dumps and loads"):
+        Custom(Unpicklable(), ["x"]).add(np.zeros(1, dtype=np.int64), 1, [pa.array(["a"])])
+
+
+def test_a_result_of_another_type_is_refused() -> None:
+    combiner = Custom(WrongResult(), ["x"])
+    states = combiner.add(np.zeros(1, dtype=np.int64), 1, [pa.array(["a"])])
+    with pytest.raises(SkewlessError, match=r"WrongResult\.extract must give int64: .*'a'"):
+        combiner.extract(states, [pa.string()])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((Letters(), "x"), r"reads must be a sequence of column names; got 'x'. Write \['x'\]"),
+        ((Letters(), [""]), "Custom takes the name of a column; got ''"),
+        ((Letters, ["x"]), "accumulator must be an Accumulator; got <class"),
+        ((NoResult(), ["x"]), r"NoResult\.result must be an Arrow type"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: tuple[Any, Any], message: str) -> None:
+    with pytest.raises(SkewlessError, match=message):
+        Custom(*arguments)
