@@ -134,8 +134,13 @@ def test_windows(
 )
 def test_key_types(spark: SparkSession, kind: str) -> None:
     ids = spark.range(0, 300, 1, 2).select((sf.col("id") % 4).alias("v"), sf.col("id"))
-    source = {"date": "date_add(date'2020-01-01', cast(v as int))", "timestamp": "timestamp_seconds(v)",
-              "boolean": "v > 1", "binary": "cast(cast(v as string) as binary)"}.get(kind, f"cast(v as {kind})")  # fmt: skip
+    special = {
+        "date": "date_add(date'2020-01-01', cast(v as int))",
+        "timestamp": "timestamp_seconds(v)",
+        "boolean": "v > 1",
+        "binary": "cast(cast(v as string) as binary)",
+    }
+    source = special.get(kind, f"cast(v as {kind})")
     df = ids.select(sf.expr(f"if(v = 3, null, {source})").alias("k"), "id")
     expected = df.groupBy("k").agg(sf.count("*").alias("n"))
     assert as_set(group(df, "k", workers=3, grouping="SG").agg(n=Count())) == as_set(expected)
@@ -156,7 +161,7 @@ def test_two_keys_and_odd_names(spark: SparkSession) -> None:
 def test_the_route_is_evaluated_once_and_nothing_else_is_shuffled_by_row(spark: SparkSession) -> None:
     df = spark.range(100).select((sf.col("id") % 3).alias("k"), sf.col("id").alias("v"), sf.lit("unused").alias("w"))
     result = group(df, "k", workers=4).agg(n=Count(), s=Sum("v"))
-    plan = result._jdf.queryExecution().executedPlan().toString()
+    plan = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
     assert plan.count("ArrowEvalPython") == 1
     assert plan.count("shufflepartitionidpassthrough") == 1
     assert "unused" not in plan
@@ -195,7 +200,7 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         (lambda: group(df, "key", workers=0), "n_workers must be"),
         (lambda: group(df, "key", workers=3, grouping=PartialKey(n_workers=4)), "give one of them"),
         (lambda: group(df, "key").agg(n=Count("nam")), "did you mean 'name'?"),
-        (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),
+        (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),  # type: ignore[arg-type]
         (lambda: group(df, "key").agg(n=Sum("name")), "Sum|sum"),
         (lambda: group(df, "key").window("name", "1 minute"), "must be a timestamp"),
         (lambda: group(df, "key", grouping="PKG").apply(len, "n long"), "splits a key over workers"),

@@ -169,19 +169,24 @@ def merge_group(
     frames: Iterator[pd.DataFrame],
     state: GroupState,
 ) -> Iterator[pd.DataFrame]:
-    """Merge what a micro-batch brings for one group into its state; give the result as the output mode asks."""
+    """Merge what a micro-batch brings for one group into its state; give the result as the output mode asks.
+
+    Spark has filtered out what came too late. A window that the watermark has passed since then closes at once.
+    """
     partials = merger.partials()
     packed = [state.get[0]] if state.exists else []
     if not state.hasTimedOut:
         packed += [states for frame in frames for states in frame[PACKED]]
     partials.add_states(merger.unpack(pa.array(packed, pa.binary())))
-    if state.hasTimedOut:
+    end_ms = _window_end(key[by.index(WINDOW)]) if ends else 0
+    is_over = state.hasTimedOut or (ends and end_ms <= state.getCurrentWatermarkMs())
+    if is_over and state.exists:
         state.remove()
-    else:
+    elif not is_over:
         state.update((pack(partials.states())[0].as_py(),))
         if ends:
-            state.setTimeoutTimestamp(_window_end(key[by.index(WINDOW)]))
-    if state.hasTimedOut == (output_mode == "append"):
+            state.setTimeoutTimestamp(end_ms)
+    if is_over if output_mode == "append" else not state.hasTimedOut:
         result = partials.results().to_pylist()[0]
         yield pd.DataFrame(
             {

@@ -337,13 +337,16 @@ def _as_time(column: Column, kind: Any) -> Column:
 
 
 def parse_duration(text: str) -> str:
-    """Write a length of time as Spark does; what is not short is left to Spark.
+    """Write a length of time as Spark does.
 
     >>> parse_duration("15s"), parse_duration("1m"), parse_duration("1 minute")
     ('15 seconds', '1 minutes', '1 minute')
     """
-    short = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text)
-    return f"{short[1]} {_UNITS[short[2]]}" if short and short[2] in _UNITS else text.strip()
+    found = re.fullmatch(r"\s*(0*[1-9]\d*)\s*([a-z]+)\s*", text.lower())
+    unit = _UNITS.get(found[2], found[2]) if found else ""
+    if found is None or unit.removesuffix("s") + "s" not in _UNITS.values():
+        raise SkewlessError(f"windows and watermarks take a length of time such as 15s or '1 minute'; got {text!r}")
+    return f"{found[1]} {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,155 @@
+"""What the operator costs and what it gains on Spark, as ratios within one run.
+
+    python benchmarks/spark_operator.py exchange      # routing against a plain hash repartition of 20 million rows
+    python benchmarks/spark_operator.py throughput    # 1 ms of work per tuple: every grouping, and plain applyInPandas
+
+Both print a table, or JSON with --json. Machines are noisy: each number is a median, and only ratios count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any, Final
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+from skewless import GROUPINGS, Grouping, make_grouping
+from skewless.combiners import Count
+from skewless.spark import Cost, group
+from skewless.spark.route import worker_column
+from skewless.spark.session import make_session
+from skewless.spark.stream_source import register
+
+_WORKERS: Final = 10
+_SOURCES: Final = 5
+_MS: Final = 1.0
+_BATCH: Final = 100_000  # so large that Spark's second per micro-batch does not hide the work
+
+
+def timed(action: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def _noop(df: DataFrame) -> None:
+    df.write.format("noop").mode("overwrite").save()
+
+
+def exchange(spark: SparkSession, rows: int, runs: int) -> dict[str, dict[str, float]]:
+    """Time the exchange of `rows` rows: by Spark's hash, and by each grouping's route."""
+    hot = sf.when(sf.rand(1) < 0.8, sf.lit(0)).otherwise(sf.floor(sf.rand(2) * 204)).cast("string")
+    df = spark.range(0, rows, 1, 4).select(hot.alias("key"), sf.col("id").alias("value")).cache()
+    df.count()
+    plans = {"plain repartition": df.repartition(_WORKERS, "key")}
+    for name in GROUPINGS:
+        column = worker_column(["key"], make_grouping(name, n_workers=_WORKERS), None, 0)
+        plans[name] = df.withColumn("worker", column).repartitionById(_WORKERS, "worker")
+    times: dict[str, list[float]] = {name: [] for name in plans}
+    for _ in range(runs + 1):  # in turn, so that a slow minute of the machine hits all of them alike
+        for name, plan in plans.items():
+            times[name].append(timed(partial(_noop, plan)))
+    plain = median(times["plain repartition"][1:])
+    return {name: {"seconds": median(runs[1:]), "ratio": median(runs[1:]) / plain} for name, runs in times.items()}
+
+
+def _stream(spark: SparkSession, skew: int, tuples: int, batch: int) -> DataFrame:
+    options = {"stream": f"country-skew-r{skew}", "tuples": tuples, "batch": batch, "sources": _SOURCES}
+    return spark.readStream.format("skewless").options(**{key: str(value) for key, value in options.items()}).load()
+
+
+def streaming(spark: SparkSession, grouping: Grouping, skew: int, n_batches: int, after_s: float = 0) -> float:
+    """Give tuples per second, all costs of Spark included, over the micro-batches but the first that begin at least
+    `after_s` seconds after it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        df = _stream(spark, skew, n_batches * _BATCH, _BATCH)
+        result = group(df, "key", grouping=grouping, ledger=f"{folder}/ledger", cost=Cost(ms=_MS)).agg(n=Count())
+        writer = result.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        query.awaitTermination()
+    batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
+    first = pd.Timestamp(batches[0]["timestamp"])
+    counted = [one for one in batches[1:] if (pd.Timestamp(one["timestamp"]) - first).total_seconds() >= after_s]
+    rows = sum(one["numInputRows"] for one in counted)
+    return float(rows / sum(one["durationMs"]["triggerExecution"] / 1000 for one in counted))
+
+
+def apply_in_pandas(spark: SparkSession, skew: int, tuples: int) -> float:
+    """Give tuples per second of what a user has today: the same work in a batch job."""
+    options = {"stream": f"country-skew-r{skew}", "tuples": str(tuples), "sources": str(_SOURCES)}
+    df = spark.read.format("skewless").options(**options).load()
+
+    def work(rows: pd.DataFrame) -> pd.DataFrame:
+        time.sleep(len(rows) * _MS / 1000)
+        return pd.DataFrame({"key": rows["key"].iloc[:1], "n": [len(rows)]})
+
+    spark.conf.set("spark.sql.shuffle.partitions", str(_WORKERS))
+    return tuples / timed(lambda: _noop(df.groupBy("key").applyInPandas(work, "key string, n long")))
+
+
+def throughput(spark: SparkSession, skews: list[int]) -> dict[str, dict[str, float]]:
+    report: dict[str, dict[str, float]] = {}
+    for skew in skews:
+        for name in ("key", "partial_key", "shuffle", "dynamic_key"):
+            grouping = make_grouping(name, n_workers=_WORKERS)
+            # dynamic_key scales out after a minute of batch clock: count what comes after it.
+            warm = {"n_batches": 6, "after_s": 75} if name == "dynamic_key" and skew > 0 else {"n_batches": 2}
+            speed = streaming(spark, grouping, skew, **warm)
+            report.setdefault(name, {})[f"r{skew}"] = speed
+            print(f"{name} at r{skew}: {speed:,.0f} tuples/s", file=sys.stderr, flush=True)
+        report.setdefault("plain applyInPandas", {})[f"r{skew}"] = apply_in_pandas(spark, skew, _BATCH)
+    return report
+
+
+def _show(title: str, rows: dict[str, dict[str, float]], columns: list[str]) -> None:
+    table = Table(title=title, title_justify="left")
+    for heading in ("", *columns):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, values in rows.items():
+        table.add_row(name, *(f"{values[column]:,.2f}" for column in columns))
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["exchange", "throughput"])
+    parser.add_argument("--rows", type=int, default=20_000_000, help="rows of the exchange (default 20 million)")
+    parser.add_argument("--runs", type=int, default=5, help="runs of the exchange (default 5)")
+    parser.add_argument("--skews", type=int, nargs="+", default=[0, 80], help="skews in percent (default 0 80)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    arguments = parser.parse_args()
+    master = "local[2]" if arguments.what == "exchange" else "local[12]"
+    spark = make_session(master, spark_driver_memory="6g", spark_sql_shuffle_partitions=str(_WORKERS))
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    if arguments.what == "exchange":
+        report = exchange(spark, arguments.rows, arguments.runs)
+        title, columns = f"Exchange of {arguments.rows:,} rows to {_WORKERS} workers", ["seconds", "ratio"]
+    else:
+        report = throughput(spark, arguments.skews)
+        for values in report.values():
+            for skew in arguments.skews:
+                values[f"r{skew} / key"] = values[f"r{skew}"] / report["key"][f"r{skew}"]
+        title = f"Tuples per second with {_MS:g} ms of work per tuple, {_WORKERS} workers, {master}"
+        columns = [column for skew in arguments.skews for column in (f"r{skew}", f"r{skew} / key")]
+    if arguments.json:
+        print(json.dumps(report, indent=2))
+    else:
+        _show(title, report, columns)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""A driver program: skewed rows, counted by plain Spark and by the groupings asked for; prints the results as JSON.
+
+Options: `master` or `remote`, `groupings`, `rows`, `workers`; `variance` for a combiner that Spark cannot merge itself;
+`seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
+`cost_ms` and `ledger` to make the reduce side slow and to see from outside how far it is; `unguarded` to switch off
+what the operator insists on, after it has looked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
+from skewless.spark import Cost, group
+from skewless.spark.session import make_session
+
+KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"
+GUARD = "spark.sql.shuffle.orderIndependentChecksum.enabled"
+
+
+def make_rows(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
+    """Give the columns k, v, and the executor in which the row was before it was routed."""
+    df = spark.range(0, options["rows"], 1, 6).selectExpr(KEY.format(seed=options.get("seed", 0)), "id AS v")
+    if options.get("shuffled"):
+        df = df.repartition(6)
+    return df.mapInArrow(add_executor, "k string, v bigint, executor string")
+
+
+def add_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    home = os.getcwd()  # noqa: PTH109 - an executor of the standalone cluster runs in a directory of its own
+    for batch in batches:
+        yield batch.append_column("executor", pa.array([home] * batch.num_rows, pa.string()))
+
+
+def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, Any]:
+    cost = Cost(ms=options["cost_ms"]) if "cost_ms" in options else None
+    grouped = group(
+        df, "k", workers=options["workers"], grouping=grouping, cost=cost, ledger=options.get("ledger"), seed=1
+    )
+    combiners: dict[str, Combiner] = {"n": Count(), "s": Sum("v"), "low": Min("executor"), "high": Max("executor")}
+    if options.get("variance"):
+        combiners["spread"] = Variance("v")
+    counted = grouped.agg(**combiners)
+    if options.get("unguarded"):
+        df.sparkSession.conf.set(GUARD, "false")
+    rows = counted.collect()
+    return {
+        "rows": [[row["k"], row["n"], row["s"], row["spread"] if "spread" in combiners else None] for row in rows],
+        "executors": sorted({row["low"] for row in rows} | {row["high"] for row in rows}),
+    }
+
+
+def start(options: dict[str, Any]) -> SparkSession:
+    if "remote" in options:
+        builder = SparkSession.builder.remote(options["remote"])
+        return builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    return make_session(
+        options["master"],
+        spark_sql_shuffle_partitions="2",
+        spark_executor_memory="512m",
+        spark_driver_memory="1g",
+        spark_scheduler_minRegisteredResourcesRatio="1.0",  # both executors, from the first task on
+        spark_scheduler_maxRegisteredResourcesWaitingTime="120s",
+    )
+
+
+def main() -> None:
+    options = json.loads(sys.argv[1])
+    spark = start(options)
+    df = make_rows(spark, options)
+    counted = {grouping: count(df, grouping, options) for grouping in options["groupings"]}
+    plain = df.groupBy("k").agg(sf.count("*").alias("n"), sf.sum("v").alias("s"), sf.var_samp("v").alias("spread"))
+    expected = [[row["k"], row["n"], row["s"], row["spread"]] for row in plain.collect()]
+    print(json.dumps({"counted": counted, "plain": expected, "session": type(spark).__module__}))  # noqa: T201
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
