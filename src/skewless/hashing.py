@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit, uint64
 from numpy.typing import NDArray
 
@@ -198,7 +199,7 @@ def _words(array: pa.Array) -> NDArray[Any]:
     elif pa.types.is_uint64(kind) or pa.types.is_date32(kind):
         array = array.view(pa.int64() if kind.bit_width == 64 else pa.int32())
     elif pa.types.is_timestamp(kind):
-        array = array.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
+        array = _micros(array)
     elif pa.types.is_floating(kind):
         array = _normalised_floats(array)
     elif pa.types.is_decimal(kind) and kind.precision <= 18:
@@ -211,6 +212,15 @@ def _words(array: pa.Array) -> NDArray[Any]:
         array = array.fill_null(0)
     values: NDArray[Any] = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
     return values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64)
+
+
+def _micros(array: pa.Array) -> pa.Array:
+    """Timestamps as Spark keeps them: in microseconds, rounded down."""
+    try:
+        rounded = pc.floor_temporal(array, unit="microsecond") if array.type.unit == "ns" else array
+        return rounded.cast(pa.timestamp("us", array.type.tz)).view(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise SkewlessError(f"a key of type {array.type} lies beyond the timestamps of Spark: {error}") from error
 
 
 def _unscaled(array: pa.Array) -> pa.Array:

@@ -88,7 +88,7 @@ def _print(reports: Sequence[RunReport], process_ms: float) -> None:
         title=f"{first.stream} on Spark: {first.tuples:,} tuples in {first.batches} micro-batches, {first.workers} "
         f"workers, {first.sources} sources, {process_ms:g} ms of work per tuple",
         title_justify="left",
-        caption="exact: the same counts as a plain groupBy. dynamic_key scales a key out after a minute; so that this\n"
+        caption="exact: the same counts as a plain groupBy. dynamic_key scales a key out after a minute; so that this "
         f"short run shows it, it ran with {quick}.",
         caption_justify="left",
         box=SIMPLE_HEAD,

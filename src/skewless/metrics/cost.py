@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import require_at_least
+from skewless.errors import SkewlessError, require_at_least
 from skewless.hashing import mix
 from skewless.sketches.key_table import FULL, capacity_for, find_or_add, grown, make_index
 
@@ -42,6 +42,7 @@ class KeySpread:
 
     def __init__(self, n_workers: int) -> None:
         require_at_least("n_workers", n_workers, 1)
+        self._n_workers = n_workers
         self.n_keys = 0
         self.n_pairs = 0
         self._keys = np.zeros(capacity_for(0), dtype=np.uint64)
@@ -50,6 +51,10 @@ class KeySpread:
 
     def update(self, keys: NDArray[np.uint64], workers: NDArray[np.int32]) -> None:
         """Count the pairs of one batch."""
+        if keys.shape != workers.shape:
+            raise SkewlessError(f"there must be one worker per key; got {keys.size} keys and {workers.size} workers")
+        if workers.size and not 0 <= workers.min() <= workers.max() < self._n_workers:
+            raise SkewlessError(f"workers must be 0 to {self._n_workers - 1}; got {workers.min()} to {workers.max()}")
         position = 0
         while True:
             position, self.n_keys, self.n_pairs = _mark(

@@ -68,7 +68,7 @@ class LatencyHistogram:
         cumulated = np.cumsum(self.buckets)
         if cumulated[-1] == 0:
             return 0.0
-        rank = max(1, int(np.ceil(share * int(cumulated[-1]))))
+        rank = max(1, int(np.ceil(round(share * int(cumulated[-1]), 6))))  # 0.07 · 100 must not become 8
         bucket = int(np.searchsorted(cumulated, rank))
         shift = max(0, (bucket >> _FINE_BITS) - 1)
         fine = bucket - (shift << _FINE_BITS)

@@ -14,7 +14,7 @@ BABY: Final = 0
 TEENAGE: Final = 1
 OLD: Final = 2
 
-_COLUMNS: Final = {
+_COLUMNS: Final[dict[str, type[np.signedinteger[Any]]]] = {
     "counts": np.int64,
     "seen_s": np.int32,
     "checked_s": np.int32,
@@ -61,6 +61,8 @@ def most_frequent(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     >>> most_frequent(np.array([5, 9, 5, 7]), 3).tolist()
     [1, 3, 0]
     """
+    if n == 0:
+        return np.empty(0, dtype=np.int64)
     if n < counts.size:
         least = np.partition(counts, counts.size - n)[counts.size - n]
         above = np.flatnonzero(counts > least)
@@ -127,6 +129,7 @@ class KeySpace:
         teenage = teenage[most_frequent(counts[teenage], teenage.size)]
         baby, teenage = promote(baby, teenage, self.sizes[TEENAGE], counts)
         if to_old:
+            teenage = np.sort(teenage)  # the order of arrival again, which decides among equals
             teenage = teenage[most_frequent(counts[teenage], teenage.size)]
             old = old[most_frequent(counts[old], old.size)]
             teenage, old = promote(teenage, old, self.sizes[OLD], counts)
@@ -172,9 +175,12 @@ def merge_items(states: list[dict[str, NDArray[Any]]], expected_keys: int) -> di
     merged: dict[str, NDArray[Any]] = {"keys": keys}
     for name, kind in _COLUMNS.items():
         values = np.concatenate([state[name] for state in states])
-        column = np.zeros(keys.size, dtype=kind)
-        (np.add if name == "counts" else np.maximum).at(column, where, values)
-        merged[name] = column
+        if name == "counts":
+            merged[name] = np.zeros(keys.size, dtype=kind)
+            np.add.at(merged[name], where, values)
+        else:
+            merged[name] = np.full(keys.size, np.iinfo(kind).min, dtype=kind)
+            np.maximum.at(merged[name], where, values)
     merged["counts"] = np.maximum(1, merged["counts"] // len(states))
     sizes = space_sizes(expected_keys)
     for space in (OLD, TEENAGE):

@@ -6,7 +6,7 @@ batch through the ledger; in a batch job it lives for the task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -55,26 +55,41 @@ def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | Non
 
 
 def worker_column(keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int) -> Column:
-    """Give the column of the worker that each row goes to."""
+    """Give the column of the worker that each row goes to.
+
+    Without a ledger there is no history and nobody looks on: the clock stands still, and only the hash goes to Python.
+    """
 
     def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        context = TaskContext.get()
-        assert context is not None, "routing runs in a Spark task"  # noqa: S101 - PySpark's type allows None
-        source, batch = context.partitionId(), micro_batch()
-        router: Router | None = None
-        now_ms = 0
-        for hashes, clock in batches:
-            if router is None:
-                if not len(clock):
-                    yield pa.array([], pa.int32())
-                    continue
-                now_ms = clock[0].as_py()
-                router = begin(grouping, ledger, seed, batch, source, now_ms)
-            yield pa.array(router.route(hashes.to_numpy().view(np.uint64), now_ms))
-        if router is not None and ledger is not None:
-            ledger.write_source(batch or 0, source, router.snapshot(), now_ms)
+        return _route(grouping, ledger, seed, batches)
 
-    clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
-    route = arrow_udf(skewless_route, "int").asNondeterministic()  # type: ignore[call-overload] # by its type hints
-    worker: Column = route(sf.xxhash64(*keys), clock)
+    def skewless_route_untimed(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return _route(grouping, None, seed, ((hashes, None) for hashes in batches))
+
+    hashes = sf.xxhash64(*keys)
+    worker: Column
+    if ledger is None:
+        worker = arrow_udf(skewless_route_untimed, "int").asNondeterministic()(hashes)  # type: ignore[call-overload]
+    else:
+        clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
+        worker = arrow_udf(skewless_route, "int").asNondeterministic()(hashes, clock)  # type: ignore[call-overload]
     return worker
+
+
+def _route(
+    grouping: Grouping, ledger: Ledger | None, seed: int, batches: Iterable[tuple[pa.Array, pa.Array | None]]
+) -> Iterator[pa.Array]:
+    """Route the batches of one task."""
+    context = TaskContext.get()
+    assert context is not None, "routing runs in a Spark task"  # noqa: S101 - PySpark's type allows None
+    source, batch = context.partitionId(), micro_batch()
+    router: Router | None = None
+    now_ms = 0
+    for hashes, clock in batches:
+        if router is None and len(hashes):
+            now_ms = 0 if clock is None else clock[0].as_py()
+            router = begin(grouping, ledger, seed, batch, source, now_ms)
+        workers = np.empty(0, np.int32) if router is None else router.route(hashes.to_numpy().view(np.uint64), now_ms)
+        yield pa.array(workers)
+    if router is not None and ledger is not None:
+        ledger.write_source(batch or 0, source, router.snapshot(), now_ms)

@@ -22,7 +22,7 @@ STREAMS: Final[dict[str, SyntheticStream]] = {
 """The named streams: the twelve synthetic datasets of the DKG paper, and Zipf with its defaults."""
 
 _SKEW: Final = re.compile(r"country-(half-)?skew-r(\d{1,3})")
-_ZIPF: Final = re.compile(r"zipf(?:-(\d+(?:\.\d+)?))?(?:-(\d+))?")
+_ZIPF: Final = re.compile(r"zipf(?:-(\d+(?:\.\d+)?(?:e[+-]?\d+)?))?(?:-(\d+))?")
 
 
 def make_stream(name: str) -> SyntheticStream:
@@ -39,7 +39,7 @@ def make_stream(name: str) -> SyntheticStream:
     if match := _ZIPF.fullmatch(folded):
         exponent, n_keys = match.groups()
         return Zipf(exponent=float(exponent or Zipf.exponent), n_keys=int(n_keys or Zipf.n_keys))
-    raise unknown_name("stream", name, STREAMS)
+    raise unknown_name("stream", name, STREAMS, ["zipf"])
 
 
 __all__ = [

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from zlib import error as ZlibError  # noqa: N812
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
 
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, require_at_least, unknown_name
 from skewless.streams.base import CHUNK, Stream
 
 _BLOCK: Final = 16 << 20  # bytes read at once; no row of a CSV or JSON file may be longer
@@ -33,8 +31,8 @@ class KeyFile(Stream):
 
     The ending decides the format: `.csv` and `.tsv` (the first line names the columns), `.json`, `.jsonl` and `.ndjson`
     (an object a line) and `.parquet` need a `column`; anything else is text, one key a line. `.gz` behind any of them
-    but Parquet is unpacked while reading. Keys of text and CSV are strings, the others what they are in the file; an
-    empty field of a CSV is null, `""` the empty string.
+    but Parquet is unpacked while reading. Keys of text are bytes, those of CSV strings, the others what they are in the
+    file; an empty field of a CSV is null, `""` the empty string, and a blank line is no row.
     """
 
     path: str
@@ -42,7 +40,9 @@ class KeyFile(Stream):
 
     def __post_init__(self) -> None:
         path = Path(self.path)
-        if not path.exists():
+        with _readable(self.path):
+            is_there = path.exists()
+        if not is_there:
             raise SkewlessError(f"no such file: {self.path}")
         if path.is_dir():
             raise SkewlessError(f"{self.path} is a folder: give a file")
@@ -74,6 +74,8 @@ class KeyFile(Stream):
         return rows if tuples is None else min(rows, tuples)
 
     def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:  # noqa: ARG002
+        if tuples is not None:
+            require_at_least("tuples", tuples, 0)
         left = tuples
         n_keys = 0
         with _readable(self.path):
@@ -116,7 +118,8 @@ class KeyFile(Stream):
             batches = pa_parquet.ParquetFile(self.path).iter_batches(batch_size=CHUNK, columns=[self.column])
         elif self._format == "json":
             kind = self._open_json(None).schema.field(self.column).type
-            kind = pa.string() if pa.types.is_null(kind) else kind
+            if pa.types.is_null(kind) or pa.types.is_timestamp(kind):  # Arrow takes text that looks like a date for one
+                kind = pa.string()
             batches = self._open_json(pa.schema([(self.column, kind)]))
         else:
             options = pa_csv.ConvertOptions(
@@ -133,16 +136,18 @@ class KeyFile(Stream):
     def _open_csv(self, options: pa_csv.ConvertOptions) -> Any:
         parse_options = pa_csv.ParseOptions(delimiter=_DELIMITERS[self._ending], newlines_in_values=True)
         read_options = pa_csv.ReadOptions(block_size=_BLOCK)
-        return pa_csv.open_csv(self.path, read_options, parse_options, options)
+        return pa_csv.open_csv(self._unpacked(), read_options, parse_options, options)
 
     def _open_json(self, schema: pa.Schema | None) -> Any:
         behaviour = "infer" if schema is None else "ignore"
         options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=behaviour)
-        return pa_json.open_json(self.path, pa_json.ReadOptions(block_size=_BLOCK), options)
+        return pa_json.open_json(self._unpacked(), pa_json.ReadOptions(block_size=_BLOCK), options)
+
+    def _unpacked(self) -> pa.NativeFile:
+        return pa.input_stream(self.path, compression="gzip" if self.path.lower().endswith(".gz") else None)
 
     def _lines(self) -> Iterator[pa.Array]:
-        opener = gzip.open if self.path.lower().endswith(".gz") else open
-        with opener(self.path, "rb") as file:
+        with self._unpacked() as file:
             rest = b""
             while block := file.read(_BLOCK):
                 *lines, rest = (rest + block).split(b"\n")
@@ -156,6 +161,6 @@ def _readable(path: str) -> Iterator[None]:
     """Turn what Arrow, gzip and the file system say about a bad file into one line that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError, ZlibError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise SkewlessError(f"cannot read {path}: {reason}") from error

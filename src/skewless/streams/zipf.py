@@ -77,7 +77,8 @@ class Zipf(SyntheticStream):
 
     @property
     def label(self) -> str:
-        return f"zipf-{self.exponent:g}-{self.n_keys}"
+        short = f"{self.exponent:g}"
+        return f"zipf-{short if float(short) == self.exponent else repr(self.exponent)}-{self.n_keys}"
 
     @property
     def summary(self) -> str:
