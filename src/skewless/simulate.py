@@ -7,7 +7,7 @@ counted in whole nanoseconds; nothing waits and nothing reads a clock, except to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from time import perf_counter
@@ -224,14 +224,3 @@ _QUANTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 def _first_tuple_at(time_ms: int, rate: int) -> int:
     """Give the number of the first tuple that arrives at or after a time: tuple i arrives at i / rate seconds."""
     return -(-time_ms * rate // 1000)
-
-
-def compare(
-    simulations: Sequence[Simulation],
-    *,
-    tuples: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Iterator[Result]:
-    """Run simulations one after the other, giving each result as soon as it is there."""
-    for simulation in simulations:
-        yield simulate(simulation, tuples=tuples, progress=progress)

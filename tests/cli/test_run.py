@@ -71,7 +71,7 @@ def test_ctrl_c_stops_a_run_that_can_be_resumed(tmp_path: Path) -> None:
 
 def test_the_demo_verifies_every_grouping_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
-    done = run("demo", "--tuples", "160", "--workers", "2", "--sources", "1", "--process-ms", "0.1",
+    done = run("demo", "--tuples", "160", "--batches", "2", "--workers", "2", "--sources", "1", "--process-ms", "0.1",
                "--master", "local[2]", "--plot", str(picture))  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.rstrip().endswith("yes")]

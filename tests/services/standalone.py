@@ -25,6 +25,7 @@ import pytest
 
 HERE: Final = Path(__file__).parent
 _PROC: Final = Path("/proc")
+_DEPLOY: Final = "org.apache.spark.deploy"
 _T = TypeVar("_T")
 
 
@@ -120,6 +121,21 @@ def kill(pid: int) -> None:
         return
 
 
+def find(program: Program, pattern: str) -> str | None:
+    """Look for something in the log of a program that must be running."""
+    if program.has_ended():
+        pytest.fail(f"{program.process.args!r} ended with {program.process.returncode}:\n{program.told()}")
+    match = re.search(pattern, program.log.read_text(errors="replace"))
+    return None if match is None else match[1]
+
+
+def spark_command(name: str) -> str:
+    """Find one of the commands in the pip package."""
+    import pyspark
+
+    return str(Path(pyspark.__file__).parent / "bin" / name)
+
+
 @dataclass(kw_only=True)
 class Cluster:
     """A master and its workers, each a program of its own."""
@@ -147,14 +163,14 @@ def running_cluster(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
     require_java()
     with ExitStack() as stack:
         flags = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        master = stack.enter_context(running([*_spark_class("master.Master"), *flags], folder, "master"))
-        url = wait_for(lambda: _find(master, r"Starting Spark master at (spark://\S+)"), "the master")
-        page = wait_for(lambda: _find(master, r"MasterWebUI.* started at (http://\S+)"), "the master's web page")
+        master = stack.enter_context(running([spark_command("spark-class"), f"{_DEPLOY}.master.Master", *flags], folder, "master"))
+        url = wait_for(lambda: find(master, r"Starting Spark master at (spark://\S+)"), "the master")
+        page = wait_for(lambda: find(master, r"MasterWebUI.* started at (http://\S+)"), "the master's web page")
         cluster = Cluster(url=url, master=master)
         for number in range(workers):
             home = folder / f"worker-{number}"
             limits = ["--cores", "1", "--memory", "1g", "--work-dir", str(home)]
-            command = [*_spark_class("worker.Worker"), *flags, *limits, url]
+            command = [spark_command("spark-class"), f"{_DEPLOY}.worker.Worker", *flags, *limits, url]
             cluster.workers.append(stack.enter_context(running(command, folder, home.name)))
             cluster.homes.append(home)
 
@@ -174,19 +190,6 @@ def _environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(folder / "blocks"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-
-
-def _spark_class(name: str) -> list[str]:
-    import pyspark
-
-    return [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
-
-
-def _find(program: Program, pattern: str) -> str | None:
-    if program.has_ended():
-        pytest.fail(f"{program.process.args!r} ended with {program.process.returncode}:\n{program.told()}")
-    match = re.search(pattern, program.log.read_text(errors="replace"))
-    return None if match is None else match[1]
 
 
 def _session(pid: int) -> int | None:

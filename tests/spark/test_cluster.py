@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from services.standalone import Cluster, driver, running_cluster
+from services.standalone import Cluster, driver, kill, running_cluster, wait_for
 
 from skewless import GROUPINGS
 
@@ -37,3 +37,42 @@ def test_all_groupings_are_exact_on_two_executors(cluster: Cluster, tmp_path: Pa
         assert counts(counted["rows"]) == expected, name
         used = [home for home in cluster.homes for executor in counted["executors"] if executor.startswith(f"{home}/")]
         assert sorted(used) == cluster.homes, f"{name} was routed in {counted['executors']}"
+
+
+@pytest.mark.parametrize(("seed", "grouping"), [(1, "PKG"), (2, "SG")])
+def test_an_executor_lost_between_map_and_reduce_costs_no_row(
+    cluster: Cluster, tmp_path: Path, seed: int, grouping: str
+) -> None:
+    """Rows reach the routing through a shuffle, so the retried map tasks see them in another order."""
+    counted, expected = count_with_a_lost_executor(cluster, tmp_path, seed=seed, grouping=grouping)
+    wrong = {key: (counted.get(key), expected[key]) for key in expected if counted.get(key) != expected[key]}
+    assert not wrong, f"seed {seed}, {grouping}: (found, expected) by key: {wrong}"
+    assert counted.keys() == expected.keys()
+
+
+def count_with_a_lost_executor(
+    cluster: Cluster, folder: Path, **options: Any
+) -> tuple[dict[str | None, tuple[int, int]], dict[str | None, tuple[int, int]]]:
+    """Count, and kill an executor when all rows are routed and some workers, not all, are done."""
+    ledger = folder / "ledger"
+    grouping = options.pop("grouping")
+    options |= {"master": cluster.url, "groupings": [grouping], "rows": 6000, "workers": 6}
+    options |= {"shuffled": True, "cost_ms": 2.0, "ledger": str(ledger)}
+    with driver("batch_driver.py", options, folder) as program:
+
+        def reducing() -> set[Path] | None:
+            assert not program.has_ended(), program.told()
+            done = set(ledger.glob("*/worker-*.npz"))
+            return done if len(done) >= 2 and len(list(ledger.glob("*/source-*.npz"))) == 6 else None
+
+        done = wait_for(reducing, "the first workers to be done", pause=0.02)
+        assert len(done) < 6, "the reduce side was over before the kill"
+        before = cluster.executors()
+        assert len(before) == 2, before
+        victim = min(before, key=lambda pid: before[pid])
+        kill(victim)
+        wait_for(lambda: True if set(cluster.executors().values()) - set(before.values()) else None, "a new executor")
+        result = program.result()
+    log = program.log.read_text(errors="replace")
+    assert f"Lost executor {before[victim]}" in log, log[-4000:]
+    return counts(result["counted"][grouping]["rows"]), counts(result["plain"])

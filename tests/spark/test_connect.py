@@ -1,29 +1,48 @@
-"""The batch operator through Spark Connect, where no object of the JVM can be reached."""
+"""The batch operator through Spark Connect: the server is another program, and no object of the JVM can be reached."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from services.standalone import driver, require_java
+from services.standalone import driver, find, require_java, running, spark_command, wait_for
 
 from skewless import GROUPINGS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
-# The server is configured where it is started: Connect's own sessions may not set these.
-SERVER = "--conf spark.connect.grpc.binding.port=0 --conf spark.ui.enabled=false pyspark-shell"
 
-
-def require_connect() -> None:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a Connect server; give its address."""
     require_java()
-    for package in ("grpc", "grpc_status", "google.rpc", "zstandard"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"Spark Connect needs more packages: {error}")
+    missing = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if not _is_there(name)]
+    if missing:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"Spark Connect needs packages: {', '.join(missing)}")
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+    }
+    command = [spark_command("spark-submit"), "--master", "local[2]", "--driver-memory", "1g"]
+    for key, value in settings.items():
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    with running(command, tmp_path_factory.mktemp("connect"), "server") as program:
+        port = wait_for(lambda: find(program, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
+        yield f"sc://127.0.0.1:{port}"
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is missing
+        return False
 
 
 def ordered(rows: list[list[Any]]) -> list[list[Any]]:
@@ -31,11 +50,10 @@ def ordered(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("variance", [False, True], ids=["native", "python"])
-def test_all_groupings_equal_plain_spark(tmp_path: Path, variance: bool) -> None:
-    require_connect()
-    options = {"remote": "local[2]", "groupings": list(GROUPINGS), "rows": 3000, "workers": 4, "variance": variance}
-    with driver("batch_driver.py", options, tmp_path, PYSPARK_SUBMIT_ARGS=SERVER) as program:
-        result = program.result()
+def test_all_groupings_equal_plain_spark_through_connect(server: str, tmp_path: Path, variance: bool) -> None:
+    options = {"remote": server, "groupings": list(GROUPINGS), "rows": 3000, "workers": 4, "variance": variance}
+    with driver("batch_driver.py", options, tmp_path) as program:
+        result = program.result(seconds=120)
     assert result["session"].startswith("pyspark.sql.connect")
     expected = ordered(result["plain"])
     assert sum(n for _, n, _, _ in expected) == 3000

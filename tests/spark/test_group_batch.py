@@ -199,6 +199,7 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         (lambda: group(df, "key", grouping="nothing"), "unknown grouping"),
         (lambda: group(df, "key", workers=0), "n_workers must be"),
         (lambda: group(df, "key", workers=3, grouping=PartialKey(n_workers=4)), "give one of them"),
+        (lambda: group(df, "key").agg(), "at least one combiner"),
         (lambda: group(df, "key").agg(n=Count("nam")), "did you mean 'name'?"),
         (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),  # type: ignore[arg-type]
         (lambda: group(df, "key").agg(n=Sum("name")), "Sum|sum"),

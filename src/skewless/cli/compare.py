@@ -15,7 +15,7 @@ from rich.table import Table
 from skewless.cli import options
 from skewless.errors import SkewlessError
 from skewless.groupings import GROUPINGS
-from skewless.simulate import Result, compare
+from skewless.simulate import Result, simulate
 
 
 def _as_time(milliseconds: float) -> str:
@@ -87,7 +87,9 @@ def compare_command(
         task = progress.add_task("", total=total)
         for simulation in simulations:
             progress.reset(task, description=simulation.grouping.name, total=total)
-            results.extend(compare([simulation], tuples=tuples, progress=lambda n: progress.update(task, completed=n)))
+            results.append(
+                simulate(simulation, tuples=tuples, progress=lambda done: progress.update(task, completed=done))
+            )
     if as_json:
         typer.echo(json.dumps([result.as_dict() for result in results]))
     else:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # PySpark is an extra, and slow to import
 # DKG calls a key old, and gives it more than two workers, after a minute by the clock of the micro-batches. The demo
 # has less than that.
 _QUICK: Final[dict[str, Any]] = {"warm_up_s": 1, "promote_every_s": 1, "cycles_to_old": 2}
-_BATCHES: Final = 8
 _WARM_UP: Final = 500
 
 
@@ -35,6 +34,7 @@ def demo_command(
     workers: options.Workers = 10,
     sources: options.Sources = 5,
     tuples: Annotated[int, typer.Option("--tuples", "-n", help="How many tuples.")] = 20_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches that they come in.")] = 8,
     process_ms: Annotated[float, typer.Option(help="Simulated work per tuple in milliseconds.")] = 1.0,
     seed: options.Seed = 0,
     plot: Annotated[
@@ -60,7 +60,9 @@ def demo_command(
         DynamicKey(n_workers=workers, **_QUICK),
         Shuffle(n_workers=workers),
     )
-    source = NamedStream(name=stream, tuples=tuples, sources=sources, batch_size=-(-tuples // _BATCHES), seed=seed)
+    source = NamedStream(
+        name=stream, tuples=tuples, sources=sources, batch_size=-(-tuples // max(batches, 1)), seed=seed
+    )
     pipelines = [
         Pipeline(input=source, grouping=grouping, cost=Cost(ms=process_ms), verify=True, seed=seed)
         for grouping in groupings

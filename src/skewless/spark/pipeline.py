@@ -38,7 +38,7 @@ from pyspark.sql.types import LongType, NumericType, StringType, StructField, St
 from skewless.combiners import Count
 from skewless.errors import SkewlessError, require_at_least, unknown_name
 from skewless.groupings import Grouping
-from skewless.spark.group import group
+from skewless.spark.grouped import group
 from skewless.spark.ledger import Ledger
 from skewless.spark.merge import quoted
 from skewless.spark.observer import BatchMetrics, Observer
@@ -791,6 +791,10 @@ def start_session(master: str, *, log: str | None = None, **settings: str) -> Sp
         session.sparkContext.setLogLevel("ERROR")
     for name in _TALKATIVE:
         logging.getLogger(name).disabled = True
+    # Py4J tells of an interrupted call through the root logger, with a stack trace: only our own warnings are shown.
+    ours = logging.StreamHandler()
+    ours.addFilter(logging.Filter("skewless"))
+    logging.getLogger().addHandler(ours)
     return session
 
 

@@ -139,6 +139,8 @@ class Grouped:
 
     def agg(self, **combiners: Combiner) -> DataFrame:
         """Aggregate: one column per combiner, under its name. The result equals that of a plain `groupBy`."""
+        if not combiners:
+            raise SkewlessError("agg needs at least one combiner, such as n=Count(); got none")
         self._check(combiners)
         time = [] if self.windowing is None else [self.windowing.time]
         read = [column for combiner in combiners.values() for column in combiner.columns]

@@ -1,0 +1,119 @@
+"""Streams whose driver is killed without warning, at moments that a seed chooses: the counts stay exact.
+
+With SKEWLESS_CHAOS=1 there are more seeds, and more kills with each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from services.standalone import Program, driver, require_java, wait_for
+from services.stream_driver import STREAM
+
+from skewless import GROUPINGS
+from skewless.streams import make_stream
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
+chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
+
+WORKERS = 4
+BATCHES = 10
+BATCH = 4000
+
+
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(1, 2), *(pytest.param(seed, 4, marks=chaos_long) for seed in range(2, 10))]
+)
+def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: int, kills: int) -> None:
+    require_java()
+    chance = Random(seed)
+    tuples = BATCHES * BATCH - chance.randrange(BATCH)
+    options = {
+        "folder": str(tmp_path),
+        "tuples": tuples,
+        "batch": BATCH,
+        "seed": seed,
+        "grouping": chance.choice(list(GROUPINGS)),
+        "cost_ms": 0.2,
+    }
+    story = [f"seed {seed}", str(options)]
+    for number in range(kills):
+        batch = last_commit(tmp_path) + chance.randint(2, 3)
+        during = number % 2 == 0
+        delay = chance.uniform(0, 0.3)
+        with driver("stream_driver.py", options, tmp_path, f"run-{number}") as program:
+            look = routed if during else committed
+            wait_for(
+                lambda look=look, batch=batch, program=program: look(tmp_path, batch, program),  # type: ignore[misc]
+                f"batch {batch}; {story}",
+                pause=0.002,
+            )
+            time.sleep(0 if during else delay)
+            program.kill()
+        hit = last_commit(tmp_path) + 1
+        if during:
+            assert sources(tmp_path, hit), f"batch {hit} was not under way: {story}"
+        damage = chance.choice(["delete", "corrupt", "nothing"]) if number > 1 else ("nothing", "corrupt")[number]
+        break_ledger(tmp_path / "ledger", damage)
+        story.append(f"killed {'during' if during else 'after'} batch {batch}, before commit {hit}; ledger: {damage}")
+    with driver("stream_driver.py", options, tmp_path, "last-run") as program:
+        program.result()
+    assert last_commit(tmp_path) == BATCHES - 1, story
+    keys = make_stream(STREAM).slice(0, tuples, tuples=tuples, seed=seed)
+    expected = Counter(keys.to_pylist())
+    found = latest(tmp_path)
+    wrong = {key: (found.get(key), n) for key, n in expected.items() if found.get(key) != n}
+    assert not wrong, f"(found, expected) by key: {wrong}; {story}"
+    assert found.keys() == expected.keys(), story
+
+
+def sources(folder: Path, batch: int) -> list[Path]:
+    return list((folder / "ledger" / f"{batch:012d}").glob("source-*.npz"))
+
+
+def routed(folder: Path, batch: int, program: Program) -> bool | None:
+    """See a batch under way: its rows are routed, but not all workers are done."""
+    must_run(program)
+    done = list((folder / "ledger" / f"{batch:012d}").glob("worker-*.npz"))
+    return (len(sources(folder, batch)) == 2 and len(done) < WORKERS) or None
+
+
+def committed(folder: Path, batch: int, program: Program) -> bool | None:
+    must_run(program)
+    return last_commit(folder) >= batch or None
+
+
+def must_run(program: Program) -> None:
+    if program.has_ended():
+        pytest.fail(f"the driver ended before it was killed:\n{program.told()}")
+
+
+def last_commit(folder: Path) -> int:
+    commits = folder / "checkpoint" / "commits"
+    return max((int(file.name) for file in commits.glob("*") if file.name.isdigit()), default=-1)
+
+
+def break_ledger(ledger: Path, damage: str) -> None:
+    if damage == "delete":
+        shutil.rmtree(ledger)
+    if damage == "corrupt":
+        for file in ledger.glob("*/*.npz"):
+            file.write_bytes(file.read_bytes()[:50])
+
+
+def latest(folder: Path) -> dict[Any, int]:
+    """Give the last update of each key."""
+    counts: dict[Any, int] = {}
+    for batch in range(BATCHES):
+        for file in (folder / "updates" / f"batch={batch}").glob("*.parquet"):
+            table = pq.read_table(file, partitioning=None)
+            counts.update(zip(table["key"].to_pylist(), table["n"].to_pylist(), strict=True))
+    return counts
