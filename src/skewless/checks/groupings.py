@@ -1,0 +1,215 @@
+"""What every grouping must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError
+from skewless.groupings.base import Grouping, Router, State
+
+GroupingCheck = Callable[[Grouping, int], None]
+
+_N_SOURCES: Final = 3
+_STEP_MS: Final = 5_000
+_N_BATCHES: Final = 30  # with the step above: past warm-ups, promotions and planning cycles of a minute or two
+
+
+@dataclass(frozen=True)
+class _Batch:
+    keys: NDArray[np.uint64]
+    now_ms: int
+
+
+def _draw_batches(seed: int, n_batches: int = _N_BATCHES) -> list[_Batch]:
+    """Draw batches of very different sizes whose keys are skewed, with a hot key that changes half-way."""
+    rng = np.random.default_rng(seed)
+    names = rng.integers(0, 2**64, size=40, dtype=np.uint64)
+    batches = []
+    for number in range(n_batches):
+        size = int(rng.choice([0, 1, 7, 400]))
+        hot = names[0] if number < n_batches // 2 else names[1]
+        keys = np.where(rng.random(size) < 0.6, hot, rng.choice(names, size=size))
+        batches.append(_Batch(keys, 1_000 + number * _STEP_MS))
+    return batches
+
+
+def _start(grouping: Grouping, seed: int) -> list[Router]:
+    return [grouping.start(source, _N_SOURCES, seed) for source in range(_N_SOURCES)]
+
+
+def _run(grouping: Grouping, routers: list[Router], batches: list[_Batch]) -> tuple[list[Any], list[Router]]:
+    """Route each batch on every source with a barrier behind it; gives all choices and the routers at the end."""
+    choices = []
+    for batch in batches:
+        choices.append([router.route(batch.keys, batch.now_ms).tolist() for router in routers])
+        states = grouping.barrier([router.snapshot() for router in routers], batch.now_ms)
+        routers = [grouping.resume(state) for state in states]
+    return choices, routers
+
+
+def _saved_and_loaded(state: State) -> State:
+    buffer = BytesIO()
+    np.savez(buffer, **state)  # type: ignore[arg-type]
+    buffer.seek(0)
+    with np.load(buffer, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _same(one: State, other: State) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def check_workers_in_range(grouping: Grouping, seed: int) -> None:
+    """Every tuple gets one worker, as a 32-bit integer from 0 to n_workers - 1."""
+    router = grouping.start(0, 1, seed)
+    for batch in _draw_batches(seed):
+        workers = router.route(batch.keys, batch.now_ms)
+        assert workers.dtype == np.int32, f"route gave {workers.dtype}, not int32"
+        assert workers.shape == batch.keys.shape, f"seed {seed}: {batch.keys.size} keys, {workers.size} workers"
+        outside = (workers < 0) | (workers >= grouping.n_workers)
+        assert not outside.any(), f"seed {seed}: worker {workers[outside][0]} of {grouping.n_workers}"
+
+
+def check_same_seed_same_choices(grouping: Grouping, seed: int) -> None:
+    """Two runs from the same seed agree in every choice."""
+    batches = _draw_batches(seed)
+    first, _ = _run(grouping, _start(grouping, seed), batches)
+    again, _ = _run(grouping, _start(grouping, seed), batches)
+    assert first == again, f"seed {seed}: two runs differ"
+
+
+def check_split_batches_equal_whole(grouping: Grouping, seed: int) -> None:
+    """Cutting a batch in pieces changes no choice."""
+    rng = np.random.default_rng(seed)
+    whole, pieces = grouping.start(0, 1, seed), grouping.start(0, 1, seed)
+    for batch in _draw_batches(seed):
+        cuts = np.sort(rng.integers(0, batch.keys.size + 1, size=int(rng.integers(0, 4))))
+        expected = whole.route(batch.keys, batch.now_ms)
+        got = np.concatenate([pieces.route(piece, batch.now_ms) for piece in np.split(batch.keys, cuts)])
+        assert np.array_equal(got, expected), f"seed {seed}: cut at {cuts.tolist()}, choices differ"
+
+
+def check_resume_equals_uninterrupted(grouping: Grouping, seed: int) -> None:
+    """A router made from a saved and loaded snapshot goes on as the one it was taken from."""
+    uninterrupted = grouping.start(0, 1, seed)
+    resumed = grouping.start(0, 1, seed)
+    for batch in _draw_batches(seed):
+        resumed = grouping.resume(_saved_and_loaded(resumed.snapshot()))
+        expected = uninterrupted.route(batch.keys, batch.now_ms)
+        got = resumed.route(batch.keys, batch.now_ms)
+        assert np.array_equal(got, expected), f"seed {seed}: choices differ after a resume at {batch.now_ms} ms"
+
+
+def check_snapshot_is_a_copy(grouping: Grouping, seed: int) -> None:
+    """Routing on changes neither a snapshot that was taken before nor a state that was resumed from."""
+    router = grouping.start(0, 1, seed)
+    for batch in _draw_batches(seed, 6):
+        router.route(batch.keys, batch.now_ms)
+        state = router.snapshot()
+        kept = {name: array.copy() for name, array in state.items()}
+        router.route(batch.keys, batch.now_ms)
+        grouping.resume(state).route(batch.keys, batch.now_ms)
+        assert _same(state, kept), f"seed {seed}: a snapshot changed behind its owner's back"
+
+
+def check_state_is_plain_arrays(grouping: Grouping, seed: int) -> None:
+    """A snapshot holds NumPy arrays of numbers and survives saving without pickle."""
+    router = grouping.start(0, 1, seed)
+    for batch in _draw_batches(seed, 6):
+        router.route(batch.keys, batch.now_ms)
+    state = router.snapshot()
+    for name, array in state.items():
+        assert isinstance(array, np.ndarray), f"state[{name!r}] is a {type(array).__name__}, not an array"
+        assert array.dtype.kind in "biuf", f"state[{name!r}] has dtype {array.dtype}"
+    assert _same(state, _saved_and_loaded(state)), "a snapshot changes when it is saved and loaded"
+
+
+def check_barrier_is_pure(grouping: Grouping, seed: int) -> None:
+    """The barrier leaves its arguments alone, gives one state per source, and the same ones each time."""
+    routers = _start(grouping, seed)
+    for batch in _draw_batches(seed, 10):
+        for router in routers:
+            router.route(batch.keys, batch.now_ms)
+    states = [router.snapshot() for router in routers]
+    kept = [{name: array.copy() for name, array in state.items()} for state in states]
+    first, again = grouping.barrier(states, 60_000), grouping.barrier(states, 60_000)
+    assert len(first) == len(states), f"{len(states)} states went in, {len(first)} came out"
+    assert all(map(_same, states, kept)), f"seed {seed}: barrier changed its arguments"
+    assert all(map(_same, first, again)), f"seed {seed}: barrier gave two answers"
+    if not grouping.coordinated:
+        assert all(map(_same, first, states)), f"{grouping.name} is not coordinated, but its barrier changes states"
+
+
+def check_single_owner(grouping: Grouping, seed: int) -> None:
+    """Where a grouping says so, all sources send a key to one worker between two barriers."""
+    if not grouping.single_owner:
+        return
+    batches = _draw_batches(seed)
+    choices, _ = _run(grouping, _start(grouping, seed), batches)
+    for batch, by_source in zip(batches, choices, strict=True):
+        owners: dict[int, int] = {}
+        for workers in by_source:
+            for key, worker in zip(batch.keys.tolist(), workers, strict=True):
+                assert owners.setdefault(key, worker) == worker, f"seed {seed}: key {key} has two owners"
+
+
+def check_sources_may_come_and_go(grouping: Grouping, seed: int) -> None:
+    """After a barrier there may be more or fewer sources; a new one agrees with the others on owners."""
+    rng = np.random.default_rng(seed)
+    routers = _start(grouping, seed)
+    for batch in _draw_batches(seed):
+        choices = [router.route(batch.keys, batch.now_ms) for router in routers]
+        for workers in choices:
+            assert ((workers >= 0) & (workers < grouping.n_workers)).all(), f"seed {seed}: a worker out of range"
+            if grouping.single_owner:
+                assert np.array_equal(workers, choices[0]), f"seed {seed}: a late source disagrees on owners"
+        states = grouping.barrier([router.snapshot() for router in routers], batch.now_ms)
+        routers = [grouping.succeed(states, source) for source in range(int(rng.integers(1, 6)))]
+
+
+def check_memory_is_bounded(grouping: Grouping, seed: int) -> None:
+    """Ever new keys do not make the state grow without end."""
+    rng = np.random.default_rng(seed)
+    router = grouping.start(0, 1, seed)
+    sizes = []
+    for number in range(24):
+        router.route(rng.integers(0, 2**64, size=20_000, dtype=np.uint64), number * 60_000)
+        sizes.append(sum(array.nbytes for array in router.snapshot().values()))
+    assert max(sizes[12:]) <= 1.5 * max(sizes[:12]), f"seed {seed}: the state grew from {sizes[0]} to {sizes[-1]} bytes"
+
+
+def check_bad_arguments_refused(grouping: Grouping, seed: int) -> None:  # noqa: ARG001
+    """No grouping takes a number of workers that is not a whole number of at least one."""
+    for n_workers in (0, -1, 2.5, "8", True, None):
+        message = _refusal(grouping, n_workers)
+        assert message is not None, f"{grouping.name} takes n_workers={n_workers!r}"
+        assert "n_workers" in message, f"the error does not name n_workers: {message}"
+
+
+def _refusal(grouping: Grouping, n_workers: Any) -> str | None:
+    try:
+        replace(grouping, n_workers=n_workers)
+    except SkewlessError as error:
+        return str(error)
+    return None
+
+
+GROUPING_CHECKS: Final[tuple[GroupingCheck, ...]] = (
+    check_workers_in_range,
+    check_same_seed_same_choices,
+    check_split_batches_equal_whole,
+    check_resume_equals_uninterrupted,
+    check_snapshot_is_a_copy,
+    check_state_is_plain_arrays,
+    check_barrier_is_pure,
+    check_single_owner,
+    check_sources_may_come_and_go,
+    check_memory_is_bounded,
+    check_bad_arguments_refused,
+)
