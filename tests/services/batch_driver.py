@@ -75,6 +75,8 @@ def start(options: dict[str, Any]) -> SparkSession:
 def main() -> None:
     options = json.loads(sys.argv[1])
     spark = start(options)
+    if options.get("shuffled"):
+        spark.sparkContext.setLogLevel("INFO")  # the scheduler tells there why it runs a stage again
     df = make_rows(spark, options)
     counted = {grouping: count(df, grouping, options) for grouping in options["groupings"]}
     plain = df.groupBy("k").agg(sf.count("*").alias("n"), sf.sum("v").alias("s"), sf.var_samp("v").alias("spread"))

@@ -61,7 +61,8 @@ class Program:
 
     def pids(self) -> list[int]:
         """Give the live processes of its session, itself included as long as it lives."""
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir(_PROC))) if _session(pid) == self.process.pid]
+        pids = (int(folder.name) for folder in _PROC.iterdir() if folder.name.isdigit())
+        return [pid for pid in pids if _session(pid) == self.process.pid]
 
     def kill(self) -> None:
         """End it and all that it started, at once and without a chance to tidy up."""
@@ -163,7 +164,9 @@ def running_cluster(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
     require_java()
     with ExitStack() as stack:
         flags = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        master = stack.enter_context(running([spark_command("spark-class"), f"{_DEPLOY}.master.Master", *flags], folder, "master"))
+        master = stack.enter_context(
+            running([spark_command("spark-class"), f"{_DEPLOY}.master.Master", *flags], folder, "master")
+        )
         url = wait_for(lambda: find(master, r"Starting Spark master at (spark://\S+)"), "the master")
         page = wait_for(lambda: find(master, r"MasterWebUI.* started at (http://\S+)"), "the master's web page")
         cluster = Cluster(url=url, master=master)

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+
 from services.standalone import Program, driver, require_java, wait_for
 from services.stream_driver import STREAM
-
 from skewless import GROUPINGS
 from skewless.streams import make_stream
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from services.standalone import Cluster, driver, kill, running_cluster, wait_for
 
+from services.standalone import Cluster, driver, kill, running_cluster, wait_for
 from skewless import GROUPINGS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from services.standalone import driver, find, require_java, running, spark_command, wait_for
 
+from services.standalone import driver, find, require_java, running, spark_command, wait_for
 from skewless import GROUPINGS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]

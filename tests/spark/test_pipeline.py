@@ -19,17 +19,9 @@ from skewless.groupings import GROUPINGS, make_grouping
 
 pytest.importorskip("pyspark")
 
-from skewless.spark.pipeline import (
-    FileInput,
-    Input,
-    NamedStream,
-    Pipeline,
-    Progress,
-    RateInput,
-    RunReport,
-    parse_duration,
-    reason_of,
-)
+from skewless.spark.inputs import FileInput, Input, NamedStream, RateInput
+from skewless.spark.pipeline import Pipeline, Progress, RunReport, parse_duration
+from skewless.spark.session import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

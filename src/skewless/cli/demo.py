@@ -49,7 +49,8 @@ def demo_command(
     Example: skewless demo --plot demo/load.png
     """
     require_spark()
-    from skewless.spark.pipeline import NamedStream, Pipeline  # noqa: PLC0415 - see above
+    from skewless.spark.inputs import NamedStream  # noqa: PLC0415 - see above
+    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
     if plot is not None:

@@ -22,7 +22,8 @@ from skewless.groupings import make_grouping
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import Row, SparkSession
 
-    from skewless.spark.pipeline import Input, Pipeline, RunReport
+    from skewless.spark.inputs import Input
+    from skewless.spark.pipeline import Pipeline, RunReport
 
 Master = Annotated[str, typer.Option(help="Where Spark runs: local[12], spark://host:7077…")]
 SparkLog = Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")]
@@ -128,7 +129,7 @@ def _choose_input(
     rate: int,
     seed: int,
 ) -> Input:
-    from skewless.spark.pipeline import FileInput, NamedStream, RateInput  # noqa: PLC0415
+    from skewless.spark.inputs import FileInput, NamedStream, RateInput  # noqa: PLC0415
 
     if sum(given is not None for given in (stream, path, rate_source)) > 1:
         raise SkewlessError("--stream, --input and --rate-source exclude each other: give one of them")
@@ -156,7 +157,7 @@ def require_spark() -> None:
 @contextmanager
 def spark_session(master: str, log: str | None) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end."""
-    from skewless.spark.pipeline import start_session  # noqa: PLC0415
+    from skewless.spark.session import start_session  # noqa: PLC0415
 
     with Console(stderr=True).status("starting Spark…") if Console(stderr=True).is_terminal else _nothing():
         spark = start_session(master, log=log, spark_sql_shuffle_partitions=str(MERGE_PARTITIONS))

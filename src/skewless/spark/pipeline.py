@@ -9,331 +9,36 @@ given, the ledger. The result is the last update of each key and window.
 from __future__ import annotations
 
 import json
-import logging
-import os
 import re
-import shutil
-import socket
 import sys
-import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyarrow import fs
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import LongType, NumericType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.combiners import Count
-from skewless.errors import SkewlessError, require_at_least, unknown_name
+from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings import Grouping
+from skewless.spark.directories import claim, directory, is_empty, make_directory
 from skewless.spark.grouped import group
+from skewless.spark.inputs import Input, RateInput
 from skewless.spark.ledger import Ledger
-from skewless.spark.merge import quoted
 from skewless.spark.observer import BatchMetrics, Observer
-from skewless.spark.session import make_session
-from skewless.spark.stream_source import NAME, register
+from skewless.spark.session import one_line_errors
 from skewless.spark.work import Cost
-from skewless.streams import make_stream
 
 MOST_SHOWN: Final = 10
 """Rows, keys and differences that a report names at most."""
 
 _POLL_S: Final = 1
-# PySpark's own loggers: they write a stack trace to standard error for every error that it also raises.
-_TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_CORRUPT: Final = "_skewless_corrupt"
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
-_DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
-_FORMATS: Final = {
-    **dict.fromkeys(_DELIMITERS, "csv"),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
-    ".parquet": "parquet",
-}
-
-
-# --- inputs ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Opened:
-    """An input on a session: rows of `key` and, where there is one, the time `ts`, once more as often as asked.
-
-    `rows(streaming)` gives them as a stream or a batch; `rejects` the rows that cannot be used, with the reason.
-    """
-
-    rows: Callable[[bool], DataFrame]
-    rejects: DataFrame | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Input(ABC):
-    """What is counted."""
-
-    @property
-    @abstractmethod
-    def label(self) -> str:
-        """The name by which reports know this input."""
-
-    @property
-    def total(self) -> int | None:
-        """How many tuples there are, None where only reading will tell."""
-        return None
-
-    @property
-    def has_time(self) -> bool:
-        """Whether the rows can be cut into windows."""
-        return True
-
-    @property
-    def n_sources(self) -> int | None:
-        """How many sources read side by side, None where Spark decides it."""
-        return None
-
-    @abstractmethod
-    def open(self, spark: SparkSession) -> Opened:
-        """Give the rows; refuse what cannot be read."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedStream(Input):
-    """A stream that `make_stream` knows, dealt to `sources`; `rate` tuples make a second of event time."""
-
-    name: str
-    tuples: int | None = None
-    sources: int = 5
-    batch_size: int = 20_000
-    rate: int = 9_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("sources", "batch_size", "rate"):
-            require_at_least(name, getattr(self, name), 1)
-        require_at_least("seed", self.seed, 0)
-        if self.tuples is not None:
-            require_at_least("tuples", self.tuples, 1)
-        make_stream(self.name)
-
-    @property
-    def label(self) -> str:
-        return make_stream(self.name).label
-
-    @property
-    def total(self) -> int:
-        return make_stream(self.name).default_tuples if self.tuples is None else self.tuples
-
-    @property
-    def n_sources(self) -> int:
-        return self.sources
-
-    def open(self, spark: SparkSession) -> Opened:
-        register(spark)
-        options = {
-            "stream": self.name,
-            "tuples": str(self.total),
-            "seed": str(self.seed),
-            "sources": str(self.sources),
-            "batch": str(self.batch_size),
-            "rate": str(self.rate),
-        }
-
-        def rows(streaming: bool) -> DataFrame:
-            stream: DataFrame = _reader(spark, streaming).format(NAME).options(**options).load()
-            return stream.select("key", "ts")
-
-        return Opened(rows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RateInput(Input):
-    """Spark's own rate source: rows come in real time, their keys are the numbers below `keys` in turn."""
-
-    rows_per_second: int
-    tuples: int
-    sources: int = 5
-    keys: int = 1_000
-
-    def __post_init__(self) -> None:
-        for name in ("rows_per_second", "tuples", "sources", "keys"):
-            require_at_least(name, getattr(self, name), 1)
-
-    @property
-    def label(self) -> str:
-        return f"rate-{self.rows_per_second}"
-
-    @property
-    def total(self) -> int:
-        return self.tuples
-
-    @property
-    def n_sources(self) -> int:
-        return self.sources
-
-    def open(self, spark: SparkSession) -> Opened:
-        def rows(streaming: bool) -> DataFrame:
-            if streaming:
-                reader = spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second)
-                values = reader.option("numPartitions", self.sources).load().where(sf.col("value") < self.tuples)
-            else:  # the same keys; their times are of the moment and do not come again
-                values = spark.range(self.tuples).select(sf.col("id").alias("value"), sf.now().alias("timestamp"))
-            return values.select((sf.col("value") % self.keys).alias("key"), sf.col("timestamp").alias("ts"))
-
-        return Opened(rows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileInput(Input):
-    """A file, or a folder of files of one kind: text (a line is a key), CSV, TSV, JSON lines or Parquet, also `.gz`.
-
-    `key` and `time` name columns. A time is a timestamp, a text that Spark reads as one, or seconds since 1970. Rows
-    that cannot be read, or have no time where one is asked for, are set aside. In a stream each file is a micro-batch.
-    """
-
-    path: str
-    key: str | None = None
-    time: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind == "text" and (self.key is not None or self.time is not None):
-            raise SkewlessError(f"{self.path} is read as text, which has no columns: the line is the key")
-        if self.kind != "text" and self.key is None:
-            raise SkewlessError(f"{self.path} has columns: name the one that holds the key (--key)")
-
-    @property
-    def label(self) -> str:
-        name = Path(self.path).name
-        return name if self.key is None else f"{name}:{self.key}"
-
-    @property
-    def has_time(self) -> bool:
-        return self.time is not None
-
-    @property
-    def ending(self) -> str:
-        """The ending that decides the format, of the file or of all files in the folder."""
-        path = Path(self.path)
-        if _is_uri(self.path):
-            return _ending(path)
-        if not path.exists():
-            raise SkewlessError(f"no such file or folder: {self.path}")
-        if path.is_file():
-            return _ending(path)
-        endings = {_ending(file) for file in path.rglob("*") if file.is_file() and file.name[0] not in "._"}
-        if not endings:
-            raise SkewlessError(f"the folder {self.path} holds no files")
-        if len(endings) > 1 and {_FORMATS.get(ending, "text") for ending in endings} != {"text"}:
-            raise SkewlessError(f"the folder {self.path} mixes kinds of files: {', '.join(sorted(endings))}")
-        return min(endings)
-
-    @property
-    def kind(self) -> str:
-        return _FORMATS.get(self.ending, "text")
-
-    @property
-    def _options(self) -> dict[str, str]:
-        permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        if self.kind == "json":
-            return permissive
-        if self.kind != "csv":
-            return {}
-        return permissive | {
-            "sep": _DELIMITERS[self.ending],
-            "header": "true",
-            "enforceSchema": "false",  # a file whose header differs is refused, not read under wrong names
-            "escape": '"',
-            "nullValue": "\0",  # an empty field is null, "" is the empty text
-            "emptyValue": "",
-            "columnPruning": "false",  # otherwise rows with too many or too few columns go unnoticed
-        }
-
-    def open(self, spark: SparkSession) -> Opened:
-        schema = StructType([column for column in self._read(spark, None, False).schema if column.name != _CORRUPT])
-        for what, column in (("key", self.key), ("time", self.time)):
-            if column is not None and column not in schema.names:
-                raise unknown_name(f"{what} column of {self.path}", column, schema.names)
-        names = [name for name in (self.key, self.time) if name is not None]
-        if self.kind == "json":
-            schema = StructType([schema[name] for name in dict.fromkeys(names)])
-        n_columns = len(schema)
-        if self.kind in {"csv", "json"}:
-            schema = schema.add(_CORRUPT, StringType())
-        corrupt = sf.col(_CORRUPT) if _CORRUPT in schema.names else sf.lit(None).cast("string")
-        key = sf.col("value" if self.key is None else quoted(self.key))
-        columns = [key.alias("key")]
-        reason = sf.when(
-            corrupt.isNotNull(),
-            sf.lit(f"the row does not have {n_columns} columns" if self.kind == "csv" else "the row is not valid JSON"),
-        )
-        if self.time is not None:
-            moment = _as_time(sf.col(quoted(self.time)), schema[self.time].dataType)
-            columns.append(moment.alias("ts"))
-            reason = reason.when(sf.col(quoted(self.time)).isNull(), f"no time in column {self.time!r}")
-            reason = reason.when(moment.isNull(), f"cannot read the time in column {self.time!r}")
-
-        def rows(streaming: bool) -> DataFrame:
-            return self._read(spark, schema, streaming).where(reason.isNull()).select(*columns)
-
-        if self.time is None and self.kind not in {"csv", "json"}:
-            return Opened(rows)
-        table = self._read(spark, schema, False)
-        row = sf.coalesce(corrupt, sf.to_json(sf.struct(*(sf.col(quoted(name)) for name in dict.fromkeys(names)))))
-        file = sf.col("_metadata.file_path")
-        rejects = table.select(reason.alias("reason"), row.alias("row"), file.alias("file"))
-        return Opened(rows, rejects.where("reason IS NOT NULL"))
-
-    def _read(self, spark: SparkSession, schema: StructType | None, streaming: bool) -> DataFrame:
-        reader = _reader(spark, streaming).format(self.kind).options(**self._options)
-        if streaming:
-            reader = reader.option("maxFilesPerTrigger", 1)
-        if schema is not None:
-            reader = reader.schema(schema)
-        table: DataFrame = reader.load(self.path if _is_uri(self.path) else _as_pattern(Path(self.path)))
-        return table
-
-
-def _reader(spark: SparkSession, streaming: bool) -> Any:
-    return spark.readStream if streaming else spark.read
-
-
-def _ending(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
-def _is_uri(path: str) -> bool:
-    return "://" in path
-
-
-def _as_pattern(path: Path) -> str:
-    """Write a path as a pattern that matches only it: Spark takes every path for one, and streams no single file else.
-
-    >>> _as_pattern(Path("/data/a*.csv"))
-    '/data/a\\\\*.csv'
-    """
-    text = re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.absolute()))
-    return f"{text[:-1]}[{text[-1]}]" if path.is_file() and text[-1].isalnum() else text
-
-
-def _as_time(column: Column, kind: Any) -> Column:
-    if isinstance(kind, StringType):
-        return sf.coalesce(column.try_cast("timestamp"), column.try_cast("double").try_cast("timestamp"))
-    return column.cast("double").try_cast("timestamp") if isinstance(kind, NumericType) else column.cast("timestamp")
-
-
-# --- what is run, and what came out ----------------------------------------------------------------------------------
 
 
 def parse_duration(text: str) -> str:
@@ -412,7 +117,7 @@ class Pipeline:
         show: Callable[[int, list[Row]], None] | None = None,
     ) -> RunReport:
         """Run to the end of the input. `progress` hears how far it is, `show` sees what each micro-batch changed."""
-        with _directory(self.checkpoint) as work, _one_line_errors():
+        with directory(self.checkpoint) as work, one_line_errors():
             run = _Run(self, spark, work, progress or _ignore, show)
             return run.report()
 
@@ -464,9 +169,6 @@ class RunReport:
         return asdict(self)
 
 
-# --- the run ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class _Watch:
     """Follows the ledger: totals, batches, and which workers had which hot keys."""
@@ -512,7 +214,7 @@ class _Run:
         self._rejects = pipeline.rejects or f"{work}/rejects"
         self._ledger = Ledger(uri=pipeline.ledger or f"{work}/ledger")
         self._opened = pipeline.input.open(spark)
-        self._resumed = _claim(work, pipeline.fingerprint()) if pipeline.checkpoint is not None else False
+        self._resumed = claim(work, pipeline.fingerprint()) if pipeline.checkpoint is not None else False
         self._refuse_leftovers()
         self._watch = _Watch(Observer(self._ledger, pipeline.grouping.n_workers))
         self._seen: dict[int, dict[str, Any]] = {}
@@ -527,7 +229,7 @@ class _Run:
                 "well to go on with it, or take another directory"
             )
         for what, path in (("output", self._pipeline.output), ("rejects", self._pipeline.rejects)):
-            if path is not None and not _is_empty(path):
+            if path is not None and not is_empty(path):
                 raise SkewlessError(f"the directory for the {what} is not empty: {path}. Take another, or delete it")
 
     def report(self) -> RunReport:
@@ -601,7 +303,7 @@ class _Run:
 
     def _run_stream(self) -> tuple[DataFrame, float]:
         counts = self._counts()
-        _make_directory(self._updates)
+        make_directory(self._updates)
         writer = counts.writeStream.outputMode("update").option("checkpointLocation", self._query)
         if not isinstance(self._pipeline.input, RateInput):
             writer = writer.trigger(availableNow=True)
@@ -717,148 +419,3 @@ def _dropped(report: dict[str, Any]) -> int:
 
 def _ignore(_: Progress) -> None:
     pass
-
-
-# --- directories -----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _directory(given: str | None) -> Iterator[str]:
-    if given is not None:
-        yield given if _is_uri(given) else str(Path(given).absolute())
-        return
-    with tempfile.TemporaryDirectory(prefix="skewless-", ignore_cleanup_errors=True) as temporary:
-        yield temporary
-
-
-def _open(path: str) -> tuple[fs.FileSystem, str]:
-    try:
-        system, place = fs.FileSystem.from_uri(path if _is_uri(path) else Path(path).absolute().as_uri())
-    except (OSError, pa.ArrowException) as error:
-        raise SkewlessError(f"cannot open {path}: {error}") from error
-    return system, place
-
-
-def _make_directory(path: str) -> None:
-    system, place = _open(path)
-    try:
-        system.create_dir(place, recursive=True)
-    except OSError as error:
-        raise SkewlessError(f"cannot write to {path}: {error.strerror or error}") from error
-
-
-def _is_empty(path: str) -> bool:
-    system, place = _open(path)
-    if system.get_file_info(place).type == fs.FileType.File:
-        raise SkewlessError(f"{path} is a file: give a directory")
-    return not system.get_file_info(fs.FileSelector(place, allow_not_found=True))
-
-
-def _claim(work: str, fingerprint: dict[str, Any]) -> bool:
-    """Take a checkpoint for this run; say whether the same run has used it before, refuse that of another."""
-    _make_directory(work)
-    system, place = _open(f"{work}/run.json")
-    text = json.dumps(fingerprint, sort_keys=True, default=str)
-    if system.get_file_info(place).type == fs.FileType.NotFound:
-        if not _is_empty(work):
-            raise SkewlessError(f"{work} is not empty and not the checkpoint of a run: take another directory")
-        with system.open_output_stream(place) as stream:
-            stream.write(text.encode())
-        return False
-    with system.open_input_stream(place) as stream:
-        old = json.loads(stream.read())
-    new = json.loads(text)
-    changed = [name for name in new if old.get(name) != new[name]]
-    if changed:
-        raise SkewlessError(
-            f"the checkpoint {work} belongs to a run with another {' and '.join(changed)}: take another directory"
-        )
-    return True
-
-
-# --- the session -----------------------------------------------------------------------------------------------------
-
-
-def start_session(master: str, *, log: str | None = None, **settings: str) -> SparkSession:
-    """Start a session for the command line: Spark's own messages go into the file `log`, or nowhere."""
-    _require_java()
-    _require_master(master)
-    with _spark_says_into(log or os.devnull):
-        try:
-            session = make_session(master, **settings)
-        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-            raise SkewlessError(f"Spark did not start on {master}: {reason_of(error)}") from error
-        session.sparkContext.setLogLevel("ERROR")
-    for name in _TALKATIVE:
-        logging.getLogger(name).disabled = True
-    # Py4J tells of an interrupted call through the root logger, with a stack trace: only our own warnings are shown.
-    ours = logging.StreamHandler()
-    ours.addFilter(logging.Filter("skewless"))
-    logging.getLogger().addHandler(ours)
-    return session
-
-
-def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if java is None:
-        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise SkewlessError(f"Spark needs Java 17 or newer; there is none {where}. Install it, or set JAVA_HOME")
-
-
-def _require_master(master: str) -> None:
-    """Ask a standalone master for an answer; Spark itself would try for a minute, then fail with a stack trace."""
-    addresses = re.findall(r"([^,/]+):(\d+)", master) if master.startswith("spark://") else []
-    for host, port in addresses:
-        try:
-            socket.create_connection((host, int(port)), timeout=5).close()
-        except (OSError, OverflowError):
-            continue
-        return
-    if master.startswith("spark://"):
-        raise SkewlessError(f"no Spark master answers at {master}")
-
-
-@contextmanager
-def _spark_says_into(path: str) -> Iterator[None]:
-    """Start processes within whose output and errors go into a file, for as long as they live."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
-    try:
-        with Path(path).open("ab") as file:
-            for number in kept:
-                os.dup2(file.fileno(), number)
-        yield
-    except OSError as error:
-        raise SkewlessError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise SkewlessError(f"Spark failed: {reason_of(error)}") from error
-
-
-def reason_of(error: BaseException) -> str:
-    """Find the one line that matters in what Spark says.
-
-    >>> reason_of(RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception: no disk SQLSTATE: XXKST"))
-    'no disk'
-    """
-    text = str(error).strip() or type(error).__name__
-    java = re.findall(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", text, re.MULTILINE)
-    python = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
-    if java and not java[-1].startswith("Traceback"):
-        reason = java[-1]
-    else:
-        reason = python[-1] if python else text.splitlines()[0].rpartition("terminated with exception: ")[2]
-    file = re.search(r"while reading file (\S+?)\.?\s", text)
-    where = f" ({file[1]})" if file and Path(file[1]).name not in reason else ""
-    return re.sub(r"\s*SQLSTATE: \w+.*$", "", reason) + where
