@@ -14,8 +14,8 @@ help: ## Show this list
 setup: ## Virtual environment, locked dependencies, Java (done at once when in place)
 	@scripts/setup.sh
 
-demo: setup ## Compare the groupings on a stream with one hot key; table and plot
-	$(BIN)/skewless compare --stream country-skew-r80 --workers 10 --sources 5 --plot demo/load.png
+demo: setup ## A stream with one hot key through four groupings on Spark; table and plot (some minutes)
+	$(BIN)/skewless demo --plot demo/load.png
 
 test: lint types imports unit ## Everything that must be green: lint, types, import rules, tests
 
@@ -36,12 +36,14 @@ format: setup ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## Routing speed of every kernel beside its naive twin (takes some minutes)
+bench: setup ## Routing speed beside the naive twins; cost and gain of the operator on Spark (takes a while)
 	$(BIN)/python benchmarks/routing.py
+	$(BIN)/python benchmarks/spark_operator.py exchange
+	$(BIN)/python benchmarks/spark_operator.py throughput
 
 lock: setup ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
-	  --extra spark --extra plots --group dev pyproject.toml -o requirements.lock
+	  --extra spark --extra connect --extra plots --group dev pyproject.toml -o requirements.lock
 
 clean: ## Remove the environment and every cache
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist demo

@@ -23,7 +23,7 @@ from skewless.spark import Cost, group
 from skewless.spark.session import make_session
 
 KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"
-GUARD = "spark.sql.shuffle.orderIndependentChecksum.enabled"
+GUARDS = [f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")]
 
 
 def make_rows(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
@@ -50,7 +50,8 @@ def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, An
         combiners["spread"] = Variance("v")
     counted = grouped.agg(**combiners)
     if options.get("unguarded"):
-        df.sparkSession.conf.set(GUARD, "false")
+        for guard in GUARDS:
+            df.sparkSession.conf.set(guard, "false")
     rows = counted.collect()
     return {
         "rows": [[row["k"], row["n"], row["s"], row["spread"] if "spread" in combiners else None] for row in rows],
@@ -75,8 +76,6 @@ def start(options: dict[str, Any]) -> SparkSession:
 def main() -> None:
     options = json.loads(sys.argv[1])
     spark = start(options)
-    if options.get("shuffled"):
-        spark.sparkContext.setLogLevel("INFO")  # the scheduler tells there why it runs a stage again
     df = make_rows(spark, options)
     counted = {grouping: count(df, grouping, options) for grouping in options["groupings"]}
     plain = df.groupBy("k").agg(sf.count("*").alias("n"), sf.sum("v").alias("s"), sf.var_samp("v").alias("spread"))

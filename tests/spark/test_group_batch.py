@@ -231,6 +231,14 @@ def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: 
         spark.conf.unset(name)
 
 
+def test_the_package_gives_the_function_whatever_was_imported_before() -> None:
+    import skewless.spark
+    import skewless.spark.grouped
+    import skewless.spark.pipeline
+
+    assert callable(skewless.spark.group)
+
+
 def test_configured_groupings(spark: SparkSession) -> None:
     df = spark.range(0, 2000, 1, 2).select((sf.col("id") % 3).alias("k"))
     grouping = DynamicKey(n_workers=6, expected_keys=10)
