@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from matplotlib.figure import Figure
 
 from skewless.errors import SkewlessError
-from skewless.simulate import Result
 
 
-def plot_loads(results: Sequence[Result], path: str) -> None:
+class Loads(Protocol):
+    """What can be drawn: the result of a simulation as well as the report of a run."""
+
+    @property
+    def grouping(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def tuples(self) -> int: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def sources(self) -> int: ...
+    @property
+    def load(self) -> Sequence[int]: ...
+    @property
+    def stddev(self) -> float: ...
+    @property
+    def dist_cost(self) -> float: ...
+    @property
+    def throughput(self) -> float: ...
+
+
+def plot_loads(results: Sequence[Loads], path: str) -> None:
     """Draw the load of each worker in percent, one panel per grouping, with the ideal load as a line."""
     figure = Figure(figsize=(3.1 * len(results), 3.6), layout="constrained")
     panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import Annotated, Final
 
 import typer
@@ -13,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from skewless.cli import options
-from skewless.errors import SkewlessError
 from skewless.groupings import GROUPINGS
 from skewless.simulate import Result, simulate
 
@@ -56,9 +54,7 @@ def compare_command(
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
     seed: options.Seed = 0,
-    plot: Annotated[
-        str | None, typer.Option(help="Also draw the load per worker into this file (.png or .svg).")
-    ] = None,
+    plot: options.Plot = None,
     as_json: options.Json = False,
 ) -> None:
     """Route the same stream with several groupings and show them side by side, the best of each column marked.
@@ -80,7 +76,7 @@ def compare_command(
         for name in (groupings or GROUPINGS)
     ]
     if plot is not None:
-        _check_plot(plot)
+        options.check_plot(plot)
     results: list[Result] = []
     with options.progress_bar() as progress:
         total = chosen.length(tuples)
@@ -95,8 +91,7 @@ def compare_command(
     else:
         _print(results)
     if plot is not None:
-        _draw(results, plot)
-        typer.echo(f"The load per worker is drawn in {plot}", err=True)
+        options.draw_loads(results, plot)
 
 
 def _print(results: Sequence[Result]) -> None:
@@ -121,17 +116,3 @@ def _print(results: Sequence[Result]) -> None:
             cells.append(f"[bold green]{text}*[/]" if value(result) == wanted else text)
         table.add_row(result.grouping, *cells)
     Console().print(table)
-
-
-def _check_plot(path: str) -> None:
-    """Refuse a plot that cannot be drawn before the long run, not after it."""
-    if not path.lower().endswith((".png", ".svg")):
-        raise SkewlessError(f"--plot takes a file that ends in .png or .svg; got {path!r}")
-    if find_spec("matplotlib") is None:
-        raise SkewlessError("--plot needs matplotlib: install skewless[plots]")
-
-
-def _draw(results: Sequence[Result], path: str) -> None:
-    from skewless.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
-
-    plot_loads(results, path)

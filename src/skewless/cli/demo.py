@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,7 +14,6 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.cli.run import Master, SparkLog, require_spark, run_with_progress, spark_session
-from skewless.errors import SkewlessError
 from skewless.groupings import DynamicKey, Grouping, Key, PartialKey, Shuffle
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
@@ -33,13 +31,11 @@ def demo_command(
     ),
     workers: options.Workers = 10,
     sources: options.Sources = 5,
-    tuples: Annotated[int, typer.Option("--tuples", "-n", help="How many tuples.")] = 20_000,
-    batches: Annotated[int, typer.Option(help="Micro-batches that they come in.")] = 8,
+    tuples: Annotated[int, typer.Option("--tuples", "-n", help="How many tuples.")] = 40_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches that they come in.")] = 5,
     process_ms: Annotated[float, typer.Option(help="Simulated work per tuple in milliseconds.")] = 1.0,
     seed: options.Seed = 0,
-    plot: Annotated[
-        str | None, typer.Option(help="Also draw the load per worker into this file (.png or .svg).")
-    ] = None,
+    plot: options.Plot = None,
     master: Master = "local[12]",
     spark_log: SparkLog = None,
     as_json: options.Json = False,
@@ -54,7 +50,7 @@ def demo_command(
     from skewless.spark.work import Cost  # noqa: PLC0415
 
     if plot is not None:
-        _check_plot(plot)
+        options.check_plot(plot)
     groupings: tuple[Grouping, ...] = (
         Key(n_workers=workers),
         PartialKey(n_workers=workers),
@@ -78,8 +74,7 @@ def demo_command(
     else:
         _print(reports, process_ms)
     if plot is not None:
-        _draw(reports, plot)
-        typer.echo(f"The load per worker is drawn in {plot}", err=True)
+        options.draw_loads(reports, plot)
     if not all(report.exact for report in reports):
         raise typer.Exit(1)
 
@@ -112,17 +107,3 @@ def _print(reports: Sequence[RunReport], process_ms: float) -> None:
             "[green]yes[/]" if report.exact else "[red]NO[/]",
         )
     Console().print(table)
-
-
-def _check_plot(path: str) -> None:
-    """Refuse a plot that cannot be drawn before the long run, not after it."""
-    if not path.lower().endswith((".png", ".svg")):
-        raise SkewlessError(f"--plot takes a file that ends in .png or .svg; got {path!r}")
-    if find_spec("matplotlib") is None:
-        raise SkewlessError("--plot needs matplotlib: install skewless[plots]")
-
-
-def _draw(reports: Sequence[Any], path: str) -> None:
-    from skewless.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
-
-    plot_loads(reports, path)

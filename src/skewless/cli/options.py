@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +16,9 @@ from skewless.errors import SkewlessError
 from skewless.groupings import make_grouping
 from skewless.simulate import Simulation
 from skewless.streams import KeyFile, Stream, make_stream
+
+if TYPE_CHECKING:  # it imports matplotlib
+    from skewless.plots import Loads
 
 StreamName = Annotated[
     str | None,
@@ -43,6 +47,8 @@ Parameters = Annotated[
     list[str] | None,
     typer.Option("--set", help="A parameter of the grouping, as name=value; see `skewless groupings`. Repeatable."),
 ]
+
+Plot = Annotated[str | None, typer.Option(help="Also draw the load per worker into this file (.png or .svg).")]
 
 
 def choose_stream(name: str | None, path: str | None, column: str | None, default: str) -> Stream:
@@ -124,3 +130,19 @@ def progress_bar() -> Iterator[Progress]:
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield progress
+
+
+def check_plot(path: str) -> None:
+    """Refuse a plot that cannot be drawn before the long run, not after it."""
+    if not path.lower().endswith((".png", ".svg")):
+        raise SkewlessError(f"--plot takes a file that ends in .png or .svg; got {path!r}")
+    if find_spec("matplotlib") is None:
+        raise SkewlessError("--plot needs matplotlib: install skewless[plots]")
+
+
+def draw_loads(results: Sequence[Loads], path: str) -> None:
+    """Draw the load per worker and say where."""
+    from skewless.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
+
+    plot_loads(results, path)
+    typer.echo(f"The load per worker is drawn in {path}", err=True)
