@@ -17,7 +17,7 @@ from skewless.cli.main import main
 
 pytest.importorskip("pyspark")
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("run")]
 
 SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
 SMALL = ("--tuples", "400", "--batch-size", "200", "--workers", "2", "--sources", "1", "--master", "local[2]")

@@ -81,7 +81,7 @@ def render(title: str, batches: Sequence[BatchMetrics]) -> RenderableType:
     if not batches:
         return Text(f"{title}: waiting for the first batch to end")
     last = batches[-1]
-    heading = Text.assemble((title, "bold"), f"  batch {last.batch:,}")
+    heading = Text.assemble(f"batch {last.batch:,}  ", (title, "bold"), no_wrap=True, overflow="ellipsis")
     course = [metrics.stddev for metrics in batches]
     stddev = Text.assemble("stddev  ", (sparkline(course), "cyan"), f"  now {course[-1]:.2f}, most {max(course):.2f}")
     tables = Columns([_totals(last), _hottest(last)], padding=(0, 3))  # side by side where there is room
