@@ -30,7 +30,7 @@ imports: setup
 	$(BIN)/lint-imports --cache-dir .import_linter_cache
 
 unit: setup
-	$(BIN)/pytest -n 4 --dist loadgroup --durations 10
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 format: setup ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -115,7 +115,7 @@ def test_once_draws_the_view(ledger: Ledger, capsys: pytest.CaptureFixture[str])
 def test_the_view_shows_load_course_totals_and_hot_keys(ledger: Ledger) -> None:
     text = drawn(observed(ledger))
     lines = text.splitlines()
-    assert lines[0].rstrip() == "/shared/ledger  batch 4"
+    assert lines[0].rstrip() == "batch 4  /shared/ledger"
     worker_lines = [line for line in lines if line.startswith("worker")]
     assert [line.split()[2] for line in worker_lines] == ["8.33", "8.33", "8.33", "75.00"]
     assert all(line.count("│") == 1 for line in worker_lines)

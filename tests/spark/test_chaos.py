@@ -21,7 +21,7 @@ from services.stream_driver import STREAM
 from skewless import GROUPINGS
 from skewless.streams import make_stream
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("chaos")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
 
 WORKERS = 4

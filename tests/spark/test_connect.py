@@ -13,7 +13,7 @@ import pytest
 from services.standalone import driver, find, require_java, running, spark_command, wait_for
 from skewless import GROUPINGS
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("connect")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def as_set(df: DataFrame) -> set[Row]:
     return set(rows)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(rows=ROWS, name=st.sampled_from(list(GROUPINGS)), workers=st.integers(1, 7), sources=st.integers(1, 4))
 def test_equals_plain_group_by(spark: SparkSession, rows: list[Any], name: str, workers: int, sources: int) -> None:
     df = frame(spark, rows).repartition(sources)
@@ -99,7 +99,7 @@ def test_merged_in_python(spark: SparkSession) -> None:
         assert row["spread"] == pytest.approx(2.0, rel=0.02)
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(
     seconds=st.lists(st.integers(0, 300) | st.none(), max_size=40),
     duration=st.sampled_from(

@@ -22,7 +22,7 @@ from skewless.combiners import Count, Max, Sum, Variance
 from skewless.spark import group
 from skewless.spark.stream_source import register
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("stream")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 MIDNIGHT = pd.Timestamp("2024-03-01", tz="UTC")
 KEYS = st.sampled_from(["hot", "hot", "hot", "a", "", None, "🔑"])
@@ -68,7 +68,7 @@ def latest(spark: SparkSession, tmp: Path, *by: str, sink: str = "sink") -> dict
     return {tuple(row[column] for column in by): row["n"] for row in rows}
 
 
-@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_equals_plain_counts_with_groupings_switched_between_runs(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
