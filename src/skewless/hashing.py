@@ -306,15 +306,27 @@ def universal_hash(keys: NDArray[np.uint64], seed: int, n_buckets: int) -> NDArr
     """
     if not 1 <= n_buckets <= 2**32:
         raise SkewlessError(f"n_buckets must be between 1 and 2**32; got {n_buckets}")
-    a, b, c = (make_salt(seed, use=use) for use in (1, 2, 3))
-    buckets: NDArray[np.int64] = _universal_hash(np.ascontiguousarray(keys, dtype=np.uint64), a, b, c, n_buckets)
+    words = np.ascontiguousarray(keys, dtype=np.uint64)
+    buckets: NDArray[np.int64] = universal_buckets(words, universal_salts(seed), n_buckets)
     return buckets
 
 
+def universal_salts(seed: int) -> NDArray[np.uint64]:
+    """Draw the member of the family that `universal_hash` takes for a seed: the three words of `universal_choice`."""
+    return np.array([make_salt(seed, use=use) for use in (1, 2, 3)], dtype=np.uint64)
+
+
+@njit(inline="always")
+def universal_choice(key: Any, a: Any, b: Any, c: Any, n: int) -> Any:
+    """Hash one key to 0 … n - 1 with the member of the 2-universal family that three random words name."""
+    return upper_choice(a * (key & uint64(0xFFFFFFFF)) + b * (key >> uint64(32)) + c, n)
+
+
 @njit(cache=True)
-def _universal_hash(keys: Any, a: Any, b: Any, c: Any, n_buckets: int) -> Any:
+def universal_buckets(keys: Any, salts: Any, n_buckets: int) -> Any:
+    """Give the bucket of each key, by the member of the family that `salts` name."""
     buckets = np.empty(keys.size, dtype=np.int64)
+    a, b, c = salts[0], salts[1], salts[2]
     for i in range(keys.size):
-        low, high = keys[i] & uint64(0xFFFFFFFF), keys[i] >> uint64(32)
-        buckets[i] = upper_choice(a * low + b * high + c, n_buckets)
+        buckets[i] = universal_choice(keys[i], a, b, c, n_buckets)
     return buckets

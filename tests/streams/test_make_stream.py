@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.errors import SkewlessError
-from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, SyntheticStream, Zipf, make_stream
+from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, Drift, SyntheticStream, Zipf, make_stream
 
 
-def test_the_named_streams_are_those_of_the_paper_and_zipf() -> None:
+def test_the_named_streams_are_those_of_the_paper_zipf_and_drift() -> None:
     names = {f"country-skew-r{percent}" for percent in range(0, 101, 10)} | {"country-half-skew-r80"}
-    assert STREAMS.keys() == names | {Zipf().label}
+    assert STREAMS.keys() == names | {Zipf().label, Drift().label}
     for name, stream in STREAMS.items():
         assert stream.label == name
         assert make_stream(name) == stream
@@ -30,6 +30,11 @@ def test_the_named_streams_are_those_of_the_paper_and_zipf() -> None:
         ("zipf-0", Zipf(exponent=0.0)),
         ("ZIPF-1.5", Zipf(exponent=1.5)),
         ("zipf-2-30", Zipf(exponent=2.0, n_keys=30)),
+        ("drift", Drift()),
+        ("Drift_80", Drift(percent=80)),
+        ("drift-0-7", Drift(percent=0, period=7)),
+        ("drift-9-7-20", Drift(percent=9, period=7, n_keys=20)),
+        ("drift-9-7-20-1.5", Drift(percent=9, period=7, n_keys=20, exponent=1.5)),
     ],
 )
 def test_names(name: str, stream: SyntheticStream) -> None:
@@ -45,6 +50,17 @@ def test_country_labels_lead_back(percent: int, half: bool) -> None:
 @given(hundredths=st.integers(0, 900), n_keys=st.integers(1, 10**6))
 def test_zipf_labels_lead_back(hundredths: int, n_keys: int) -> None:
     stream = Zipf(exponent=hundredths / 100, n_keys=n_keys)
+    assert make_stream(stream.label) == stream
+
+
+@given(
+    st.integers(0, 100),
+    st.sampled_from([1, 77, Drift.period]),
+    st.sampled_from([2, 99, Drift.n_keys]),
+    st.sampled_from([0.0, 1e-05, 0.5, 1.0, 1234567.25]),
+)
+def test_drift_labels_lead_back(percent: int, period: int, n_keys: int, exponent: float) -> None:
+    stream = Drift(percent=percent, period=period, n_keys=n_keys, exponent=exponent)
     assert make_stream(stream.label) == stream
 
 
@@ -86,6 +102,9 @@ def test_a_slip_in_zipf_suggests_zipf() -> None:
     [
         ("country-skew-r101", "between 0 and 100 percent; got 101"),
         ("country-half-skew-r999", "between 0 and 100 percent; got 999"),
+        ("drift-101", "percent must be between 0 and 100; got 101"),
+        ("drift-50-0", "period must be a whole number of at least 1; got 0"),
+        ("drift-50-7-1", "n_keys must be a whole number of at least 2; got 1"),
         ("zipf-1-0", "n_keys must be a whole number of at least 1; got 0"),
         ("zipf-1-2147483648", r"n_keys must be below 2\*\*31; got 2147483648"),
     ],

@@ -38,10 +38,10 @@ class Grouping(ABC):
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
-    single_owner: ClassVar[bool] = False
-    """Between two barriers all sources send a key to one and the same worker."""
     coordinated: ClassVar[bool] = False
     """Sources learn from one another in `barrier`; where they do not, callers may skip it."""
+    baseline: ClassVar[bool] = False
+    """A yardstick of the papers rather than something to use: compared with only when asked for."""
 
     n_workers: int
 
@@ -49,6 +49,23 @@ class Grouping(ABC):
         require_at_least("n_workers", self.n_workers, 1)
         if self.n_workers >= 2**31:
             raise SkewlessError(f"n_workers must be below 2**31; got {self.n_workers}")
+
+    @property
+    def single_owner(self) -> bool:
+        """Between two barriers all sources send a key to one and the same worker.
+
+        A grouping that always does overrides this with a class variable, one whose parameters decide with a property.
+        """
+        return False
+
+    @property
+    def needs_frequencies(self) -> bool:
+        """Wants to be told how often each key of the stream ahead occurs; where that is known, see `informed`."""
+        return False
+
+    def informed(self, keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> Grouping:  # noqa: ARG002
+        """Give the grouping that knows how often each distinct key of the stream ahead occurs."""
+        return self
 
     @abstractmethod
     def start(self, source: int, n_sources: int, seed: int) -> Router:
@@ -62,9 +79,25 @@ class Grouping(ABC):
     def merge(self, states: Sequence[State]) -> State:
         """Make one state of several, for a source that has no predecessor; takes at least one."""
 
+    def calibrate(
+        self,
+        states: Sequence[State],
+        tuples: NDArray[np.int64],  # noqa: ARG002
+        busy_s: NDArray[np.float64],  # noqa: ARG002
+    ) -> Sequence[State]:
+        """Tell the sources how many tuples each worker did in the last batch and how long it was busy; pure.
+
+        Called right before `barrier` where workers are measured; a grouping that does not care leaves it as it is.
+        """
+        return states
+
     def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
         """Let sources learn from one another between two batches: pure, so all can compute it alone and agree."""
         return states
+
+    def remark(self, state: State) -> str:  # noqa: ARG002
+        """Say in a few words what a source has decided, for whoever looks on; empty if there is nothing to say."""
+        return ""
 
     def succeed(self, states: Sequence[State], source: int) -> Router:
         """Go on after a barrier as source number `source`, though there may be more sources now than states."""

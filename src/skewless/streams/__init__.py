@@ -8,6 +8,7 @@ from typing import Final
 from skewless.errors import unknown_name
 from skewless.streams.base import Stream, SyntheticStream
 from skewless.streams.country import COUNTRIES, HOT_COUNTRY, CountryHalfSkew, CountrySkew
+from skewless.streams.drift import Drift
 from skewless.streams.key_file import KeyFile
 from skewless.streams.zipf import Zipf
 
@@ -17,17 +18,21 @@ STREAMS: Final[dict[str, SyntheticStream]] = {
         *(CountrySkew(percent=percent) for percent in range(0, 101, 10)),
         CountryHalfSkew(),
         Zipf(),
+        Drift(),
     )
 }
-"""The named streams: the twelve synthetic datasets of the DKG paper, and Zipf with its defaults."""
+"""The named streams: the twelve synthetic datasets of the DKG paper, and Zipf and Drift with their defaults."""
 
 _SKEW: Final = re.compile(r"country-(half-)?skew-r(\d{1,3})")
-_ZIPF: Final = re.compile(r"zipf(?:-(\d+(?:\.\d+)?(?:e[+-]?\d+)?))?(?:-(\d+))?")
+_EXPONENT: Final = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_ZIPF: Final = re.compile(rf"zipf(?:-{_EXPONENT})?(?:-(\d+))?")
+_DRIFT: Final = re.compile(rf"drift(?:-(\d+)(?:-(\d+)(?:-(\d+)(?:-{_EXPONENT})?)?)?)?")
 
 
 def make_stream(name: str) -> SyntheticStream:
     """Make a synthetic stream by its name: `country-skew-r<percent>`, `country-half-skew-r<percent>`,
-    `zipf`, `zipf-<exponent>` or `zipf-<exponent>-<keys>`.
+    `zipf`, `zipf-<exponent>`, `zipf-<exponent>-<keys>`,
+    `drift`, or `drift-<percent>[-<period>[-<keys>[-<exponent>]]]`.
 
     >>> make_stream("zipf-1.5-1000")
     Zipf(default_tuples=10000000, exponent=1.5, n_keys=1000)
@@ -39,7 +44,15 @@ def make_stream(name: str) -> SyntheticStream:
     if match := _ZIPF.fullmatch(folded):
         exponent, n_keys = match.groups()
         return Zipf(exponent=float(exponent or Zipf.exponent), n_keys=int(n_keys or Zipf.n_keys))
-    raise unknown_name("stream", name, STREAMS, ["zipf"])
+    if match := _DRIFT.fullmatch(folded):
+        percent, period, n_keys, exponent = match.groups()
+        return Drift(
+            percent=int(percent or Drift.percent),
+            period=int(period or Drift.period),
+            n_keys=int(n_keys or Drift.n_keys),
+            exponent=float(exponent or Drift.exponent),
+        )
+    raise unknown_name("stream", name, STREAMS, ["zipf", "drift"])
 
 
 __all__ = [
@@ -48,6 +61,7 @@ __all__ = [
     "STREAMS",
     "CountryHalfSkew",
     "CountrySkew",
+    "Drift",
     "KeyFile",
     "Stream",
     "SyntheticStream",

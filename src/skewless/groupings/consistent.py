@@ -1,0 +1,248 @@
+"""Consistent grouping (CG): many equal virtual workers, shared out by what each worker can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings.base import Grouping, Router, State, mean_loads
+from skewless.hashing import make_salt, random_word, upper_choice
+
+_N_MEMOS: Final = 256  # searches that a call remembers; a power of two
+_KEPT: Final = 0.5  # share of older measurements that a new one leaves standing
+_CERTAIN: Final = 2.0  # standard deviations by which two busy times must differ to be called different
+
+
+@njit(inline="always")
+def candidate(key: Any, salt: Any, step: Any, n_virtual: int) -> Any:
+    """Give a key's virtual worker number `step`: as many random ones as there are, then round the ring from there."""
+    if step < n_virtual:
+        return upper_choice(random_word(key ^ salt, step), n_virtual)
+    last = upper_choice(random_word(key ^ salt, n_virtual - 1), n_virtual)
+    return (last + step - n_virtual + 1) % n_virtual
+
+
+@njit(cache=True)
+def first_with_room(keys: Any, salt: Any, loads: Any, owners: Any, slack: float) -> Any:
+    """Send each tuple to the owner of its key's first virtual worker below the bound; counts it in `loads`, in place.
+
+    The bound is (1 + slack) times the mean load, this tuple included. Loads are whole numbers, so it matters only when
+    it passes the next one. Until then a full virtual worker stays full, and the search for a hot key goes on where its
+    last one ended.
+    """
+    n_virtual = loads.size
+    workers = np.empty(keys.size, dtype=np.int32)
+    memo_keys = np.zeros(_N_MEMOS, dtype=np.uint64)
+    memo_bounds = np.zeros(_N_MEMOS, dtype=np.int64)
+    memo_steps = np.zeros(_N_MEMOS, dtype=np.int64)
+    per_tuple = (1.0 + slack) / n_virtual
+    total = loads.sum()
+    bound = np.int64(np.ceil((total + 1) * per_tuple))
+    for i in range(keys.size):
+        key = keys[i]
+        total += 1
+        if total * per_tuple > bound:
+            bound = np.int64(np.ceil(total * per_tuple))
+        chosen = candidate(key, salt, 0, n_virtual)
+        if loads[uint64(chosen)] >= bound:
+            memo = key & uint64(_N_MEMOS - 1)
+            known = memo_bounds[memo] == bound and memo_keys[memo] == key
+            step = memo_steps[memo] if known else np.int64(1)
+            chosen = candidate(key, salt, step, n_virtual)
+            while loads[uint64(chosen)] >= bound:
+                step += 1
+                chosen = candidate(key, salt, step, n_virtual)
+            memo_keys[memo], memo_bounds[memo], memo_steps[memo] = key, bound, step
+        loads[uint64(chosen)] += 1
+        workers[i] = owners[uint64(chosen)]
+    return workers
+
+
+@njit(cache=True)
+def hand_over(owners: Any, tuples: Any, busy_s: Any) -> Any:
+    """Let each of the busier half of the workers hand one virtual worker to its partner; changes all in place.
+
+    The busiest worker is paired with the idlest, the second with the second, and so on. A pair acts if its partner,
+    with one virtual worker more, would still be less busy, by more than chance explains. `tuples` and `busy_s` are put
+    right as if it had always been so. Returns how many were handed over.
+    """
+    n_workers = tuples.size
+    n_tuples, n_seconds = tuples.sum(), busy_s.sum()
+    if n_tuples <= 0:
+        return 0
+    hosted = np.bincount(owners, minlength=n_workers)
+    seconds_each = np.empty(n_workers, dtype=np.float64)
+    for worker in range(n_workers):
+        measured = tuples[worker] > 0
+        seconds_each[worker] = busy_s[worker] / tuples[worker] if measured else n_seconds / n_tuples
+    order = np.argsort(busy_s, kind="mergesort")
+    n_moved = 0
+    for rank in range(n_workers // 2):
+        idle, busy = order[rank], order[n_workers - 1 - rank]
+        moved = min(n_tuples / owners.size, tuples[busy])
+        gain = busy_s[busy] - busy_s[idle] - moved * seconds_each[idle]
+        chance = np.sqrt(busy_s[busy] * seconds_each[busy] + busy_s[idle] * seconds_each[idle])
+        if hosted[busy] < 2 or gain <= _CERTAIN * chance:
+            continue
+        for virtual in range(owners.size):
+            if owners[virtual] == busy:
+                owners[virtual] = idle
+                break
+        for worker, change in ((busy, -moved), (idle, moved)):
+            tuples[worker] += change
+            busy_s[worker] += change * seconds_each[worker]
+        n_moved += 1
+    return n_moved
+
+
+def share_out(n_virtual: int, capacities: Sequence[float]) -> NDArray[np.int32]:
+    """Give the owner of each virtual worker: as many to a worker as its part of the capacity, by largest remainder.
+
+    >>> np.bincount(share_out(10, (1.0, 2.0, 4.0))).tolist()
+    [1, 3, 6]
+    """
+    weights = np.array(capacities, dtype=np.float64) / max(capacities)
+    exact = n_virtual * weights / weights.sum()
+    counts = np.floor(exact).astype(np.int64)
+    remainders = np.argsort(counts - exact, kind="stable")
+    counts[remainders[: n_virtual - counts.sum()]] += 1
+    return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consistent(Grouping):
+    """Spread tuples evenly over many small virtual workers; each worker hosts as many as it can serve.
+
+    A key tries one virtual worker after another, always in the same order, and takes the first that holds less than
+    1 + slack times the mean. So a cold key stays where it is and a hot one spills over to as many as it needs. Loads
+    are the source's own count. No virtual worker gets more than (1 + slack) · tuples / virtual workers + 1 tuples of a
+    source; a worker gets at most that times the virtual workers it hosts, however skewed the keys are.
+
+    Parameters
+    ----------
+    virtual_per_worker: virtual workers per worker, on average. More of them follow capacities more closely and spill
+        more keys: one with a larger part of the stream than a virtual worker's is cut.
+    slack: how far above the mean a virtual worker may be (the paper's epsilon). Less is evener and spills more keys.
+    capacities: what each worker can do, in any unit; a part too small for one virtual worker gets none. If None,
+        workers begin alike and are measured: where busy times are told to `calibrate`, each `barrier` lets overloaded
+        workers hand one virtual worker each to an idle one, until no such move would help.
+
+    >>> router = Consistent(n_workers=3, capacities=(1, 2, 4), virtual_per_worker=70).start(0, 1, seed=0)
+    >>> np.bincount(router.route(np.full(7000, 7, dtype=np.uint64), 0)).tolist()
+    [1011, 1949, 4040]
+
+    Reference
+    ---------
+    Nasir, Horii, Serafini, Kourtellis, Raymond, Girdzijauskas & Osogami, *Load Balancing for Skewed Streams on
+    Heterogeneous Clusters* (2017), arXiv 1705.09073: virtual workers, power of random choices, paired migration.
+
+    Deviations: after as many random tries as there are virtual workers, a search goes round the ring, so that it ends.
+    Who is overloaded is decided by busy times between two barriers, not by queues, and a move must gain more than two
+    standard deviations of chance. A worker keeps its last virtual worker, or it could no longer be measured. Which one
+    it hands over is open in the paper: here the first. The defaults are ours.
+    """
+
+    name: ClassVar[str] = "consistent"
+    aliases: ClassVar[tuple[str, ...]] = ("CG",)
+    coordinated: ClassVar[bool] = True
+
+    virtual_per_worker: int = 10
+    slack: float = 0.01
+    capacities: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("virtual_per_worker", self.virtual_per_worker, 1)
+        if self.n_virtual >= 2**31:
+            raise SkewlessError(f"n_workers times virtual_per_worker must be below 2**31; got {self.n_virtual}")
+        if not (isfinite(self.slack) and self.slack >= 0):
+            raise SkewlessError(f"slack must be a number of at least 0; got {self.slack}")
+        if self.capacities is None:
+            return
+        object.__setattr__(self, "capacities", tuple(self.capacities))
+        if len(self.capacities) != self.n_workers:
+            raise SkewlessError(f"capacities must be one per worker ({self.n_workers}); got {len(self.capacities)}")
+        for capacity in self.capacities:
+            if not (isfinite(capacity) and capacity > 0):
+                raise SkewlessError(f"each of the capacities must be a number above 0; got {capacity}")
+
+    @property
+    def n_virtual(self) -> int:
+        """Virtual workers in all."""
+        return self.n_workers * self.virtual_per_worker
+
+    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+        return self.resume(
+            {
+                "salt": np.array(make_salt(seed)),
+                "loads": np.zeros(self.n_virtual, dtype=np.int64),
+                "owners": share_out(self.n_virtual, self.capacities or (1.0,) * self.n_workers),
+                "tuples": np.zeros(self.n_workers),
+                "busy_s": np.zeros(self.n_workers),
+                "measurements": np.array(0),
+                "rounds": np.array(0),
+                "moves": np.array(0),
+            }
+        )
+
+    def resume(self, state: State) -> Router:
+        return _ConsistentRouter(self.slack, state)
+
+    def merge(self, states: Sequence[State]) -> State:
+        return {**_best_informed(states), "loads": mean_loads(states)}
+
+    def calibrate(
+        self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
+    ) -> Sequence[State]:
+        if self.capacities is not None or not tuples.any():
+            return states
+        return [
+            {
+                **state,
+                "tuples": _KEPT * state["tuples"] + tuples,
+                "busy_s": _KEPT * state["busy_s"] + busy_s,
+                "measurements": np.array(state["measurements"] + 1),
+            }
+            for state in states
+        ]
+
+    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
+        agreed = _without_own(_best_informed(states))
+        if agreed["measurements"] > agreed["rounds"]:
+            agreed = {name: array.copy() for name, array in agreed.items()}
+            agreed["moves"] += hand_over(agreed["owners"], agreed["tuples"], agreed["busy_s"])
+            agreed["rounds"] = agreed["measurements"]
+        return [{**state, **agreed} for state in states]
+
+
+def _best_informed(states: Sequence[State]) -> State:
+    """Give the state with most measurements. All have the same, unless a source had to begin without a history."""
+    return max(states, key=lambda state: int(state["measurements"]))
+
+
+def _without_own(state: State) -> State:
+    """Leave out what is a source's own, so that the rest is what all sources must agree on."""
+    return {name: array for name, array in state.items() if name not in {"salt", "loads"}}
+
+
+class _ConsistentRouter(Router):
+    def __init__(self, slack: float, state: State) -> None:
+        self._slack = slack
+        self._state = {**state, "loads": state["loads"].copy()}  # routing changes nothing else
+
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+        salt = np.uint64(self._state["salt"])
+        workers: NDArray[np.int32] = first_with_room(
+            keys, salt, self._state["loads"], self._state["owners"], float(self._slack)
+        )
+        return workers
+
+    def snapshot(self) -> State:
+        return {name: array.copy() for name, array in self._state.items()}

@@ -1,0 +1,291 @@
+"""Key isolator partitioner (KIP): places of their own for heavy keys, a weighted hash for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings.base import Grouping, Router, State
+from skewless.hashing import make_salt, mix, upper_choice
+from skewless.sketches.key_table import FREE, capacity_for, make_index
+from skewless.sketches.space_saving import SpaceSaving
+
+_OWN: Final = ("salt", "tuples", "sketch_")  # how the names of what is a source's own begin
+_ROUNDING: Final = 1e-9  # loads that differ by less are alike
+
+
+@njit(cache=True)
+def owners_of(keys: Any, salt: Any, hosts: Any, index: Any, heavy_keys: Any, heavy_workers: Any) -> Any:
+    """Give each key its worker: that of the heavy key it is, else that of the host it hashes to."""
+    workers = np.empty(keys.size, dtype=np.int32)
+    mask = uint64(index.size - 1)
+    for i in range(keys.size):
+        word = mix(keys[i] ^ salt)
+        worker = hosts[uint64(upper_choice(word, hosts.size))]
+        at = word & mask
+        while index[at] != FREE:
+            slot = uint64(index[at])
+            if heavy_keys[slot] == keys[i]:
+                worker = heavy_workers[slot]
+                break
+            at = (at + uint64(1)) & mask
+        workers[i] = worker
+    return workers
+
+
+@njit(cache=True)
+def place_heavy(shares: Any, present: Any, hashed: Any, allowed: float, n_workers: int) -> Any:
+    """Place keys, heaviest first: where they are if they fit, else where they hash to if they fit, else least loaded.
+
+    `shares` are their parts of the load, in falling order. Returns the worker of each key and the load of each worker.
+    """
+    workers = np.empty(shares.size, dtype=np.int32)
+    loads = np.zeros(n_workers, dtype=np.float64)
+    for i in range(shares.size):
+        worker = present[i]
+        if loads[worker] + shares[i] > allowed:
+            worker = hashed[i]
+        if loads[worker] + shares[i] > allowed:
+            worker = np.int32(np.argmin(loads))
+        workers[i] = worker
+        loads[worker] += shares[i]
+    return workers, loads
+
+
+@njit(cache=True)
+def place_hosts(hosts: Any, loads: Any, share: float, allowed: float) -> None:
+    """Keep each host, with its share of the load, where it is if it fits; then move the others to the least loaded.
+
+    `loads` are those of the heavy keys. Changes `hosts` and `loads` in place.
+    """
+    homeless = np.zeros(hosts.size, dtype=np.bool_)
+    for host in range(hosts.size):
+        if loads[hosts[host]] + share > allowed:
+            homeless[host] = True
+        else:
+            loads[hosts[host]] += share
+    for host in range(hosts.size):
+        if homeless[host]:
+            hosts[host] = np.argmin(loads)
+            loads[hosts[host]] += share
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyIsolator(Grouping):
+    """Give the heaviest keys places of their own and let hosts of all other keys fill up what they leave.
+
+    Every key has one owner. Keys hash to many more hosts than there are workers, and a table says which worker has
+    which host; a second table holds the heavy keys. Each source counts keys with Space-Saving. At a barrier all counts
+    become one, older ones fade, and a new plan is made from the old one with as few moves as possible. It takes effect
+    if it lowers the load of the busiest worker by enough. Until the first plan this is key grouping.
+
+    No worker is planned to carry more than the mean or the heaviest key, whichever is more, plus `slack` means, if the
+    heavy keys fit and `slack` is at least one host (1 / hosts_per_worker). A single key is never cut: a stream with
+    one key of 80 % keeps a worker with 80 %.
+
+    The state tells what plans have cost so far: `n_plans`, `moved_keys` (known keys that changed their worker),
+    `moved_hosts`, and `moved_load`, the sum over all plans of the part of the load that they moved.
+
+    Parameters
+    ----------
+    heavy_per_worker: keys with a place of their own, per worker (the paper's lambda).
+    hosts_per_worker: hosts of all other keys, per worker.
+    slack: what a worker may carry above the bound, as a part of the mean load (the paper's epsilon times n_workers).
+    min_gain: by how much the busiest worker's load must fall for a plan to take effect, as a part of the mean load.
+    half_life_s: after so many seconds a tuple counts half.
+    counters_per_worker: counters of each source's sketch, per worker.
+
+    >>> grouping = KeyIsolator(n_workers=2)
+    >>> router = grouping.start(source=0, n_sources=1, seed=0)
+    >>> keys = np.array([3, 3, 3, 8, 8, 8, 9, 9], dtype=np.uint64)
+    >>> router.route(keys, 0).tolist()
+    [0, 0, 0, 0, 0, 0, 0, 0]
+    >>> [state] = grouping.barrier([router.snapshot()], 1000)
+    >>> grouping.resume(state).route(keys, 1000).tolist()
+    [0, 0, 0, 1, 1, 1, 0, 0]
+
+    Reference
+    ---------
+    Zvara, Szabó, Lóránt & Benczúr, *System-aware dynamic partitioning for batch and streaming workloads* (2021),
+    arXiv 2105.15023: the partitioner and its update, KIPUpdate.
+
+    Deviations: the sketch is Space-Saving, of whose counts only what is certain is used. Every barrier is a chance to
+    plan, and the gain alone decides, not the cost of moving. It is predicted from all keys that are known, not from the
+    heavy ones alone: in a stream without skew the heaviest keys of the moment are chance. Hosts move only off workers
+    above the bound, where the authors' code fills all workers up to one level; it has 2 heavy keys per worker, here the
+    default is 4.
+    """
+
+    name: ClassVar[str] = "key_isolator"
+    aliases: ClassVar[tuple[str, ...]] = ("KIP",)
+    single_owner: ClassVar[bool] = True
+    coordinated: ClassVar[bool] = True
+
+    heavy_per_worker: int = 4
+    hosts_per_worker: int = 100
+    slack: float = 0.01
+    min_gain: float = 0.05
+    half_life_s: float = 3.0
+    counters_per_worker: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("heavy_per_worker", self.heavy_per_worker, 1)
+        require_at_least("hosts_per_worker", self.hosts_per_worker, 1)
+        require_at_least("counters_per_worker", self.counters_per_worker, self.heavy_per_worker)
+        if self.n_workers * max(self.hosts_per_worker, self.counters_per_worker) >= 2**30:
+            raise SkewlessError(
+                f"n_workers times hosts or counters per worker must be below 2**30; got {self.n_workers} times "
+                f"{max(self.hosts_per_worker, self.counters_per_worker)}"
+            )
+        for name in ("slack", "min_gain"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value >= 0):
+                raise SkewlessError(f"{name} must be a number of at least 0; got {value}")
+        if not self.half_life_s > 0:
+            raise SkewlessError(f"half_life_s must be a number above 0; got {self.half_life_s}")
+
+    @property
+    def n_counters(self) -> int:
+        """Counters of each source's sketch, and keys known at most."""
+        return self.n_workers * self.counters_per_worker
+
+    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+        return self.resume(
+            {
+                **self._nothing_counted(make_salt(seed)),
+                "hosts": np.repeat(np.arange(self.n_workers, dtype=np.int32), self.hosts_per_worker),
+                "heavy_keys": np.zeros(0, dtype=np.uint64),
+                "heavy_workers": np.zeros(0, dtype=np.int32),
+                "known_keys": np.zeros(0, dtype=np.uint64),
+                "known_counts": np.zeros(0),
+                "known_total": np.array(0.0),
+                "barrier_ms": np.array(-1),
+                "n_plans": np.array(0),
+                "moved_keys": np.array(0),
+                "moved_hosts": np.array(0),
+                "moved_load": np.array(0.0),
+            }
+        )
+
+    def resume(self, state: State) -> Router:
+        return _KeyIsolatorRouter(self, state)
+
+    def merge(self, states: Sequence[State]) -> State:
+        """Make the state of a source that has counted nothing yet, so that nothing is ever counted twice."""
+        return {**_agreed(states), **self._nothing_counted(np.uint64(states[0]["salt"]))}
+
+    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
+        agreed = _agreed(states)
+        if any(state["tuples"] for state in states):
+            salt = np.uint64(states[0]["salt"])
+            agreed = self._plan(salt, agreed | self._learn(agreed, states, now_ms))
+            return [{**state, **agreed, **self._nothing_counted(np.uint64(state["salt"]))} for state in states]
+        return [{**state, **agreed} for state in states]
+
+    def sketch_of(self, state: State) -> SpaceSaving:
+        """Give what a source has counted since the last barrier."""
+        sketch = SpaceSaving(self.n_counters, salt=np.uint64(state["salt"]))
+        sketch.restore(state)
+        return sketch
+
+    def _nothing_counted(self, salt: np.uint64) -> State:
+        return {"salt": np.array(salt), "tuples": np.array(0), **SpaceSaving(self.n_counters, salt=salt).snapshot()}
+
+    def _learn(self, agreed: State, states: Sequence[State], now_ms: int) -> State:
+        """Add what all sources counted since the last barrier to what was known before, which fades."""
+        elapsed_s = max(0, now_ms - int(agreed["barrier_ms"])) / 1000
+        kept = 0.5 ** (elapsed_s / self.half_life_s)
+        sketches = [self.sketch_of(state).items() for state in states]
+        keys, where = np.unique(
+            np.concatenate([agreed["known_keys"], *(own_keys for own_keys, _, _ in sketches)]), return_inverse=True
+        )
+        n_known = agreed["known_keys"].size
+        certain = np.concatenate([counts - errors for _, counts, errors in sketches])
+        counts = np.bincount(where[n_known:], weights=certain, minlength=keys.size)
+        counts[where[:n_known]] += kept * agreed["known_counts"]
+        order = np.lexsort((keys, -counts))[: self.n_counters]
+        total = kept * agreed["known_total"] + sum(int(state["tuples"]) for state in states)
+        return {
+            "known_keys": keys[order],
+            "known_counts": counts[order],
+            "known_total": np.array(total),
+            "barrier_ms": np.array(now_ms),
+        }
+
+    def _plan(self, salt: np.uint64, agreed: State) -> State:
+        """Make a plan from the last one (KIPUpdate); give the state with it if it gains enough."""
+        keys, shares = agreed["known_keys"], agreed["known_counts"] / agreed["known_total"]
+        n_heavy = min(self.n_workers * self.heavy_per_worker, keys.size)
+        allowed = max(1 / self.n_workers, shares[0]) + self.slack / self.n_workers + _ROUNDING
+        before = _owners(agreed, keys, salt)
+        hashed = _owners({**agreed, "heavy_keys": keys[:0]}, keys[:n_heavy], salt)
+        heavy_workers, loads = place_heavy(shares[:n_heavy], before[:n_heavy], hashed, allowed, self.n_workers)
+        hosts = agreed["hosts"].copy()
+        place_hosts(hosts, loads, max(0.0, 1 - fsum(shares[:n_heavy])) / hosts.size, allowed)
+        plan = {**agreed, "hosts": hosts, "heavy_keys": keys[:n_heavy], "heavy_workers": heavy_workers}
+        after = _owners(plan, keys, salt)
+        gain = self._busiest(agreed, before, shares) - self._busiest(plan, after, shares)
+        if gain * self.n_workers <= self.min_gain + _ROUNDING:
+            return agreed
+        moved_hosts = np.count_nonzero(hosts != agreed["hosts"])
+        moved_load = shares[before != after].sum() + max(0.0, 1 - shares.sum()) * moved_hosts / hosts.size
+        return {
+            **plan,
+            "n_plans": np.array(agreed["n_plans"] + 1),
+            "moved_keys": np.array(agreed["moved_keys"] + np.count_nonzero(before != after)),
+            "moved_hosts": np.array(agreed["moved_hosts"] + moved_hosts),
+            "moved_load": np.array(agreed["moved_load"] + moved_load),
+        }
+
+    def _busiest(self, plan: State, owners: NDArray[np.int32], shares: NDArray[np.float64]) -> float:
+        """Predict the load of the busiest worker: known keys at their owners, all others alike over the hosts."""
+        known = np.bincount(owners, weights=shares, minlength=self.n_workers)
+        hosts = np.bincount(plan["hosts"], minlength=self.n_workers) / plan["hosts"].size
+        return float(np.max(known + max(0.0, 1 - shares.sum()) * hosts))
+
+
+def _agreed(states: Sequence[State]) -> State:
+    """Give what all sources agree on. They do, unless one had to begin without a history: the latest barrier counts."""
+    latest = max(states, key=lambda state: int(state["barrier_ms"]))
+    return {name: array for name, array in latest.items() if not name.startswith(_OWN)}
+
+
+def _owners(plan: State, keys: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.int32]:
+    heavy_keys = plan["heavy_keys"]
+    index = make_index(heavy_keys, capacity_for(heavy_keys.size), salt)
+    owners: NDArray[np.int32] = owners_of(keys, salt, plan["hosts"], index, heavy_keys, plan["heavy_workers"])
+    return owners
+
+
+class _KeyIsolatorRouter(Router):
+    def __init__(self, grouping: KeyIsolator, state: State) -> None:
+        self._salt = np.uint64(state["salt"])
+        self._tuples = int(state["tuples"])
+        self._sketch = grouping.sketch_of(state)
+        self._agreed = _agreed([state])  # routing does not change it
+        self._index = make_index(state["heavy_keys"], capacity_for(state["heavy_keys"].size), self._salt)
+
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+        self._sketch.update(keys)
+        self._tuples += keys.size
+        plan = self._agreed
+        workers: NDArray[np.int32] = owners_of(
+            keys, self._salt, plan["hosts"], self._index, plan["heavy_keys"], plan["heavy_workers"]
+        )
+        return workers
+
+    def snapshot(self) -> State:
+        return {
+            "salt": np.array(self._salt),
+            "tuples": np.array(self._tuples),
+            **self._sketch.snapshot(),
+            **{name: array.copy() for name, array in self._agreed.items()},
+        }

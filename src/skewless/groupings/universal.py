@@ -1,0 +1,72 @@
+"""Universal hashing: one worker per key, by a hash drawn from a 2-universal family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from skewless.groupings.base import Grouping, Router, State
+from skewless.hashing import universal_choice, universal_salts
+
+
+@njit(cache=True)
+def by_universal_hash(keys: Any, salts: Any, n_workers: int) -> Any:
+    """Give each key the worker that the drawn hash function alone decides."""
+    workers = np.empty(keys.size, dtype=np.int32)
+    a, b, c = salts[0], salts[1], salts[2]
+    for i in range(keys.size):
+        workers[i] = universal_choice(keys[i], a, b, c, n_workers)
+    return workers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Universal(Grouping):
+    """Send every tuple of a key to the worker that a hash function drawn at random names.
+
+    For a random seed, two keys share a worker with a probability of hardly more than 1 / n_workers, whatever the keys
+    are. A hot key makes a hot worker all the same: this is what `distribution_aware` is measured by, and how it routes
+    before it has a plan.
+
+    >>> router = Universal(n_workers=10).start(source=0, n_sources=1, seed=0)
+    >>> first, again = router.route(np.array([7, 7], dtype=np.uint64), 0)
+    >>> bool(first == again)
+    True
+
+    Reference
+    ---------
+    Rivetti et al., *Efficient Key Grouping for Near-Optimal Load Balancing in Stream Processing Systems* (2015),
+    section 5.1, "Universal". Deviations: the paper names no family; here it is multiply-shift over both halves of the
+    key (see `skewless.hashing`).
+    """
+
+    name: ClassVar[str] = "universal"
+    aliases: ClassVar[tuple[str, ...]] = ("UNIVERSAL",)
+    baseline: ClassVar[bool] = True
+    single_owner: ClassVar[bool] = True
+
+    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+        return _UniversalRouter(self.n_workers, universal_salts(seed))
+
+    def resume(self, state: State) -> Router:
+        return _UniversalRouter(self.n_workers, state["salts"])
+
+    def merge(self, states: Sequence[State]) -> State:
+        return states[0]
+
+
+class _UniversalRouter(Router):
+    def __init__(self, n_workers: int, salts: NDArray[np.uint64]) -> None:
+        self._n_workers = n_workers
+        self._salts = salts
+
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+        workers: NDArray[np.int32] = by_universal_hash(keys, self._salts, self._n_workers)
+        return workers
+
+    def snapshot(self) -> State:
+        return {"salts": self._salts.copy()}
