@@ -44,16 +44,22 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
             )
         )
     ]
+    if grouping.needs_frequencies:
+        grouping = grouping.informed(*np.unique(np.array(keys, dtype=np.uint64), return_counts=True))
     routers = [grouping.start(source, n_sources, simulation.seed) for source in range(n_sources)]
     free_at = [0] * grouping.n_workers
     loads = [0] * grouping.n_workers
+    in_batch = np.zeros(grouping.n_workers, dtype=np.int64)
     pairs, latencies = [], []
     batch = 0
     for i, key in enumerate(keys):
         arrival = Fraction(i, simulation.arrivals_per_second)
         while arrival * 1000 >= (batch + 1) * simulation.batch_ms:
             batch += 1
-            states = grouping.barrier([router.snapshot() for router in routers], batch * simulation.batch_ms)
+            busy_s = in_batch * simulation.service_ns / 10**9
+            states = grouping.calibrate([router.snapshot() for router in routers], in_batch, busy_s)
+            states = grouping.barrier(states, batch * simulation.batch_ms)
+            in_batch = np.zeros_like(in_batch)
             routers = [grouping.resume(state) for state in states]
         now_ms = batch * simulation.batch_ms
         worker = int(routers[i % n_sources].route(np.array([key], dtype=np.uint64), now_ms)[0])
@@ -61,6 +67,7 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
         free_at[worker] = max(free_at[worker], arrival_ns) + int(simulation.service_ns[worker])
         latencies.append((free_at[worker] - arrival_ns) / 1e6)
         loads[worker] += 1
+        in_batch[worker] += 1
         pairs.append((key, worker))
     return {
         "load": loads,
@@ -121,6 +128,8 @@ def test_equals_its_naive_twin(
     name: str, workers: int, sources: int, tuples: int, rate: int, batch_ms: int, service_ms: float, seed: int
 ) -> None:
     grouping = TakeTurns(n_workers=workers) if name == "take_turns" else make_grouping(name, n_workers=workers)
+    if grouping.coordinated:  # no more than 500 barriers: with slow streams there are many between two tuples
+        tuples = min(tuples, max(1, rate * batch_ms // 2))
     stream = make_stream("country-half-skew-r80")
     simulation = Simulation(
         grouping, stream, n_sources=sources, rate=rate, batch_ms=batch_ms, service_ms=service_ms, seed=seed
@@ -140,7 +149,8 @@ def test_same_seed_same_numbers_another_seed_others(name: str) -> None:
     first, again = (replace(simulate(simulation, tuples=30_000), routing_mtps=0.0) for _ in range(2))
     assert first == again
     other = simulate(replace(simulation, seed=6), tuples=30_000)
-    assert name == "shuffle" or other.load != first.load
+    by_turns_or_perfect = {"shuffle", "full_knowledge", "single_instance"}
+    assert name in by_turns_or_perfect or other.load != first.load
 
 
 def test_fixed_numbers() -> None:

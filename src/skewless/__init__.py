@@ -9,38 +9,61 @@
 from skewless.errors import SkewlessError
 from skewless.groupings import (
     GROUPINGS,
+    Auto,
+    Consistent,
+    DChoices,
+    DistributionAware,
     DynamicKey,
+    Even,
+    FullKnowledge,
     Grouping,
     Key,
+    KeyIsolator,
+    Modulo,
     PartialKey,
     Router,
     Shuffle,
+    SingleInstance,
     State,
+    Universal,
+    WChoices,
     make_grouping,
 )
 from skewless.hashing import hash_keys
 from skewless.simulate import Result, Simulation, simulate
-from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, KeyFile, Stream, Zipf, make_stream
+from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, Drift, KeyFile, Stream, Zipf, make_stream
 
 __version__ = "0.1.0"
 
 __all__ = [
     "GROUPINGS",
     "STREAMS",
+    "Auto",
+    "Consistent",
     "CountryHalfSkew",
     "CountrySkew",
+    "DChoices",
+    "DistributionAware",
+    "Drift",
     "DynamicKey",
+    "Even",
+    "FullKnowledge",
     "Grouping",
     "Key",
     "KeyFile",
+    "KeyIsolator",
+    "Modulo",
     "PartialKey",
     "Result",
     "Router",
     "Shuffle",
     "Simulation",
+    "SingleInstance",
     "SkewlessError",
     "State",
     "Stream",
+    "Universal",
+    "WChoices",
     "Zipf",
     "__version__",
     "hash_keys",

@@ -8,7 +8,7 @@ counted in whole nanoseconds; nothing waits and nothing reads a clock, except to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from time import perf_counter
 from typing import Any, Final
@@ -112,6 +112,7 @@ class Result:
     latency_ms: dict[str, float]
     load: list[int]
     routing_mtps: float
+    remark: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Give the result as plain values, ready for JSON."""
@@ -143,9 +144,14 @@ class _Sources:
         self._turn = (self._turn + keys.size) % self._n
         return workers
 
-    def barrier(self, now_ms: int) -> None:
+    @property
+    def remark(self) -> str:
+        return self._grouping.remark(self._routers[0].snapshot())
+
+    def barrier(self, now_ms: int, tuples: NDArray[np.int64], busy_s: NDArray[np.float64]) -> None:
         if self._grouping.coordinated:
-            states = self._grouping.barrier([router.snapshot() for router in self._routers], now_ms)
+            states = self._grouping.calibrate([router.snapshot() for router in self._routers], tuples, busy_s)
+            states = self._grouping.barrier(states, now_ms)
             self._routers = [self._grouping.resume(state) for state in states]
 
 
@@ -174,12 +180,16 @@ def simulate(
     """
     if tuples is not None:
         require_at_least("tuples", tuples, 1)
+    if simulation.grouping.needs_frequencies:
+        frequencies = _read_ahead(simulation, tuples)
+        simulation = replace(simulation, grouping=simulation.grouping.informed(*frequencies))
     n_workers = simulation.grouping.n_workers
     rate = simulation.arrivals_per_second
     sources = _Sources(simulation)
     spread = KeySpread(n_workers)
     latency = LatencyHistogram()
     loads = np.zeros(n_workers, dtype=np.int64)
+    loads_before = loads.copy()  # when the batch began
     free_at = np.zeros(n_workers, dtype=np.int64)
     done = 0
     batch = 0
@@ -197,7 +207,9 @@ def simulate(
             done += keys.size
             if done == next_barrier:
                 batch += 1
-                sources.barrier(batch * simulation.batch_ms)
+                in_batch = loads - loads_before
+                sources.barrier(batch * simulation.batch_ms, in_batch, in_batch * simulation.service_ns / _SECOND)
+                loads_before = loads.copy()
         if progress is not None:
             progress(done)
     return Result(
@@ -215,10 +227,21 @@ def simulate(
         latency_ms={name: latency.quantile_ms(share) for name, share in _QUANTILES},
         load=loads.tolist(),
         routing_mtps=done / sources.seconds / 1e6 if sources.seconds else 0.0,
+        remark=sources.remark,
     )
 
 
 _QUANTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+
+
+def _read_ahead(simulation: Simulation, tuples: int | None) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Give the distinct keys of the stream, as hashes, and how often each occurs."""
+    keys, counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+    for hashes in map(hash_keys, simulation.stream.generate(tuples=tuples, seed=simulation.seed)):
+        more_keys, more_counts = np.unique(hashes, return_counts=True)
+        keys, where = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
+        counts = np.bincount(where, weights=np.concatenate([counts, more_counts])).astype(np.int64)
+    return keys, counts
 
 
 def _first_tuple_at(time_ms: int, rate: int) -> int:

@@ -12,13 +12,17 @@ import pytest
 from numpy.typing import NDArray
 
 import skewless.groupings
-from skewless import GROUPINGS, DynamicKey, Grouping, Router, State
+from skewless import GROUPINGS, DistributionAware, DynamicKey, FullKnowledge, Grouping, Router, State
 from skewless.checks import GROUPING_CHECKS, GroupingCheck
 
 CONFIGURED = [
     *(grouping(n_workers=n) for grouping in GROUPINGS.values() for n in (1, 2, 10, 70)),
     DynamicKey.as_released(n_workers=10),
     DynamicKey(n_workers=5, expected_keys=10, check_interval_s=7, scale_down_load=11.5),
+    DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200),
+    DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, split_heavy=True, cost="quadratic"),
+    DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, map_sparse=False, max_moved=1.0),
+    FullKnowledge.of(np.arange(50, dtype=np.uint64) // np.uint64(3), n_workers=5),
 ]
 
 

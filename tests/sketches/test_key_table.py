@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skewless.hashing import mix
-from skewless.sketches.key_table import FULL, capacity_for, find_or_add, grown, make_index
+from skewless.sketches.key_table import FREE, FULL, capacity_for, find, find_or_add, forget, grown, make_index
 
 SALT = np.uint64(0x5EED)
 # Few different keys, so that they come again, and the extremes.
@@ -81,6 +81,27 @@ def test_a_built_index_knows_all_keys(keys: list[int]) -> None:
     index = make_index(array[: len(keys)], array.size, SALT)
     found = [find_or_add(index, array, len(keys), key, np.uint64(mix(key ^ SALT))) for key in array[: len(keys)]]
     assert found == list(range(len(keys)))
+
+
+@given(data=st.data(), capacity=st.sampled_from([2, 4, 8, 32]), salt=st.integers(0, 2**64 - 1))
+def test_keys_come_and_go(data: st.DataObject, capacity: int, salt: int) -> None:
+    """Small tables, so that keys crowd and a key that goes leaves a hole in a run of others."""
+    table = np.zeros(capacity, dtype=np.uint64)
+    index = make_index(table[:0], capacity, np.uint64(salt))
+    slots: dict[int, int] = {}
+    for key in data.draw(st.lists(st.integers(0, 2 * capacity), max_size=150)):
+        word = np.uint64(mix(np.uint64(key) ^ np.uint64(salt)))
+        assert find(index, table, np.uint64(key), word) == slots.get(key, FREE)
+        if key in slots and data.draw(st.booleans()):
+            forget(index, table, slots.pop(key), np.uint64(salt))
+        elif key not in slots and len(slots) < capacity:
+            slot = min(set(range(capacity)) - set(slots.values()))
+            assert find_or_add(index, table, slot, np.uint64(key), word) == slot
+            slots[key] = slot
+        for each in range(2 * capacity + 1):
+            where = find(index, table, np.uint64(each), np.uint64(mix(np.uint64(each) ^ np.uint64(salt))))
+            assert where == slots.get(each, FREE)
+    assert np.count_nonzero(index != FREE) == len(slots)
 
 
 @given(n_keys=st.integers(0, 2**40))

@@ -22,8 +22,9 @@ def groupings_command(as_json: options.Json = False) -> None:
         return
     console = Console(highlight=False)
     for row in rows:
-        owner = ", one owner per key" if row["single_owner"] else ""
-        console.print(f"[bold]{row['name']}[/] ({', '.join(row['aliases'])}){owner}")
+        aliases = f" ({', '.join(row['aliases'])})" if row["aliases"] else ""
+        notes = ["one owner per key"] * row["single_owner"] + ["a yardstick"] * row["baseline"]
+        console.print(f"[bold]{row['name']}[/]{', '.join([aliases, *notes])}")
         console.print(Padding(row["summary"], (0, 0, 0, 4)))
         for name, value in row["parameters"].items():
             console.print(f"    --set {name}={value}", markup=False)
@@ -35,7 +36,8 @@ def _describe(grouping: type[Grouping]) -> dict[str, Any]:
     return {
         "name": grouping.name,
         "aliases": list(grouping.aliases),
-        "single_owner": grouping.single_owner,
+        "single_owner": grouping(n_workers=10).single_owner,  # by default: parameters may change it
+        "baseline": grouping.baseline,
         "summary": summary,
         "parameters": parameters,
     }

@@ -15,8 +15,11 @@ from skewless.simulate import Result, simulate
 
 def simulate_command(
     grouping: Annotated[
-        str, typer.Option("--grouping", "-g", help="shuffle (SG), key (KG), partial_key (PKG), dynamic_key (DKG)…")
-    ] = "partial_key",
+        str,
+        typer.Option(
+            "--grouping", "-g", help="By name or alias: even, auto, partial_key (PKG)…; see `skewless groupings`."
+        ),
+    ] = "auto",
     stream: options.StreamName = None,
     input_file: options.Input = None,
     key: options.KeyColumn = None,
@@ -67,6 +70,7 @@ def _print(result: Result) -> None:
         "throughput": f"{result.throughput:,.0f} tuples/s",
         "latency p50 / p95 / p99": " / ".join(f"{time:,.1f}" for time in result.latency_ms.values()) + " ms",
         "routing speed": f"{result.routing_mtps:,.0f} M tuples/s",
+        **({"remark": result.remark} if result.remark else {}),
     }
     for name, value in rows.items():
         table.add_row(name, value)

@@ -6,19 +6,49 @@ from dataclasses import fields
 from typing import Any, Final
 
 from skewless.errors import SkewlessError, unknown_name
+from skewless.groupings.auto import Auto
 from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.consistent import Consistent
+from skewless.groupings.d_choices import DChoices
+from skewless.groupings.distribution_aware import DistributionAware
 from skewless.groupings.dynamic_key import DynamicKey
+from skewless.groupings.even import Even
+from skewless.groupings.full_knowledge import FullKnowledge
 from skewless.groupings.key import Key
+from skewless.groupings.key_isolator import KeyIsolator
+from skewless.groupings.modulo import Modulo
 from skewless.groupings.partial_key import PartialKey
 from skewless.groupings.shuffle import Shuffle
+from skewless.groupings.single_instance import SingleInstance
+from skewless.groupings.universal import Universal
+from skewless.groupings.w_choices import WChoices
 
 GROUPINGS: Final[dict[str, type[Grouping]]] = {
-    grouping.name: grouping for grouping in (Shuffle, Key, PartialKey, DynamicKey)
+    grouping.name: grouping
+    for grouping in (
+        Shuffle,
+        Key,
+        PartialKey,
+        DynamicKey,
+        DChoices,
+        WChoices,
+        DistributionAware,
+        FullKnowledge,
+        Universal,
+        Modulo,
+        SingleInstance,
+        Consistent,
+        KeyIsolator,
+        Even,
+        Auto,
+    )
 }
 """Every grouping by its name. What stands here is checked by `skewless.checks` and offered by the CLI."""
 
 _BY_ALIAS: Final = {
-    alias.lower(): grouping for grouping in GROUPINGS.values() for alias in (grouping.name, *grouping.aliases)
+    alias.lower().replace("-", "_"): grouping
+    for grouping in GROUPINGS.values()
+    for alias in (grouping.name, *grouping.aliases)
 }
 
 
@@ -44,12 +74,23 @@ def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
 
 __all__ = [
     "GROUPINGS",
+    "Auto",
+    "Consistent",
+    "DChoices",
+    "DistributionAware",
     "DynamicKey",
+    "Even",
+    "FullKnowledge",
     "Grouping",
     "Key",
+    "KeyIsolator",
+    "Modulo",
     "PartialKey",
     "Router",
     "Shuffle",
+    "SingleInstance",
     "State",
+    "Universal",
+    "WChoices",
     "make_grouping",
 ]

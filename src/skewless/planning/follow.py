@@ -9,8 +9,8 @@ from numba import njit, uint64
 
 from skewless.hashing import mix, upper_choice
 from skewless.planning.plan import GUIDE_BITS
-from skewless.sketches.key_table import FREE
-from skewless.sketches.space_saving import count_key
+from skewless.sketches.key_table import FREE, find
+from skewless.sketches.space_saving import take_counter
 
 SAMPLE: Final = 4
 """One in so many tuples of unnamed keys reaches the sketch."""
@@ -52,16 +52,11 @@ def follow_plan(
     keeps every stretch of the stream in proportion; each may go to another piece instead, drawn at random, whose worker
     has a lower standing. Any other key goes with its bucket. Gives the number of unnamed tuples so far.
     """
-    mask = uint64(index.size - 1)
     n_buckets = bucket_owners.size
     for i in range(begin, stop):
         key = keys[i]
         word = mix(key ^ salt)
-        at = word & mask
-        slot = index[at]
-        while slot != FREE and named[uint64(slot)] != key:
-            at = (at + uint64(1)) & mask
-            slot = index[at]
+        slot = find(index, named, key, word)
         if slot != FREE:
             count = counts[uint64(slot)] + 1
             counts[uint64(slot)] = count
@@ -88,10 +83,14 @@ def follow_plan(
             if unnamed & (SAMPLE - 1) == 0:
                 weight = 1 if unnamed <= _DENSE else 4
                 if unnamed & (weight * SAMPLE - 1) == 0:
-                    found = count_key(
-                        sketch_index, sketch_keys, sketch_counts, sketch_errors, sketch_marks, salt, key, word
-                    )
-                    sketch_counts[found] += weight - 1
+                    counter = find(sketch_index, sketch_keys, key, word)
+                    if counter == FREE:
+                        counter = take_counter(
+                            sketch_index, sketch_keys, sketch_counts, sketch_errors, sketch_marks, salt, key, word
+                        )
+                        sketch_counts[uint64(counter)] += weight - 1
+                    else:
+                        sketch_counts[uint64(counter)] += weight
         standing[uint64(worker)] += units[uint64(worker)]
         workers[i] = worker
     return unnamed

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from skewless.hashing import mix
 
 FULL: Final = -1
-_FREE: Final = -1
+FREE: Final = -1
+"""What stands in an index where no key is."""
 _SMALLEST: Final = 64
 
 
@@ -33,7 +34,7 @@ def capacity_for(n_keys: int) -> int:
 
 def make_index(keys: NDArray[np.uint64], capacity: int, salt: np.uint64) -> NDArray[np.int32]:
     """Build the hash table for keys that are known to be distinct: twice the capacity, so at most half full."""
-    index = np.full(2 * capacity, _FREE, dtype=np.int32)
+    index = np.full(2 * capacity, FREE, dtype=np.int32)
     _fill(index, keys, salt)
     return index
 
@@ -54,7 +55,7 @@ def _fill(index: Any, keys: Any, salt: Any) -> None:
     mask = index.size - 1
     for slot in range(keys.size):
         at = mix(keys[slot] ^ salt) & uint64(mask)
-        while index[at] != _FREE:
+        while index[at] != FREE:
             at = (at + uint64(1)) & uint64(mask)
         index[at] = slot
 
@@ -69,7 +70,7 @@ def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> Any:
     at = word & mask
     while True:
         slot = index[at]
-        if slot == _FREE:
+        if slot == FREE:
             if n_keys == keys.size:
                 return FULL
             index[at] = n_keys
@@ -78,3 +79,37 @@ def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> Any:
         if keys[uint64(slot)] == key:
             return np.int64(slot)
         at = (at + uint64(1)) & mask
+
+
+@njit(inline="always")
+def find(index: Any, keys: Any, key: Any, word: Any) -> Any:
+    """Find the slot of a key, or `FREE` if it has none; `word` is mix(key ^ salt), with the salt of the index."""
+    mask = uint64(index.size - 1)
+    at = word & mask
+    slot = index[at]
+    while slot != FREE and keys[uint64(slot)] != key:
+        at = (at + uint64(1)) & mask
+        slot = index[at]
+    return np.int64(slot)
+
+
+@njit(cache=True)
+def forget(index: Any, keys: Any, slot: int, salt: Any) -> None:
+    """Take the key in a slot out of the index, in place: whoever stood behind it in a run of keys closes up.
+
+    The slot is the caller's then, for another key.
+    """
+    mask = uint64(index.size - 1)
+    hole = mix(keys[uint64(slot)] ^ salt) & mask
+    while index[hole] != slot:
+        hole = (hole + uint64(1)) & mask
+    at = (hole + uint64(1)) & mask
+    behind = index[at]
+    while behind != FREE:
+        home = mix(keys[uint64(behind)] ^ salt) & mask
+        if ((at - home) & mask) >= ((at - hole) & mask):  # not cut off from its home by the hole
+            index[hole] = behind
+            hole = at
+        at = (at + uint64(1)) & mask
+        behind = index[at]
+    index[hole] = FREE

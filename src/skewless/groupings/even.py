@@ -1,0 +1,398 @@
+"""Even grouping: shuffle grouping's balance at key grouping's cost, by a plan that is levelled and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings.base import Grouping, Router, State
+from skewless.hashing import make_salt, rehash
+from skewless.planning.capacities import fair_shares
+from skewless.planning.follow import SAMPLE, follow_plan
+from skewless.planning.gather import candidates, contradicts, gather
+from skewless.planning.plan import Plan
+from skewless.planning.statistics import Statistics
+from skewless.sketches.space_saving import SpaceSaving
+
+_SURE: Final = 4 * SAMPLE  # tuples that a key must have at least to get a name
+_GONE: Final = 0.5  # tuples below which a key loses its name wherever it is
+_FIRST_CHECK: Final = 128  # tuples after a barrier at which a source first looks whether its plan still holds
+_LAST_STEP: Final = 1 << 17  # while it holds, checks are twice as far apart each time, up to so many tuples
+_LONG: Final = 1 << 15  # tuples after a barrier from which a source trusts its own statistics of smaller keys
+_NEWS: Final = 0.3  # weight of the latest speed of a worker against what was measured before
+_UNEQUAL: Final = 1.25  # ratio of speeds from which workers count as unequal
+_MOST_WORKERS: Final = 1024
+_UNIT: Final = 1 << 16  # what a tuple adds to the standing of a worker of average capacity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Even(Grouping):
+    """Keep every key where its hash puts it, cut the few keys that are too large, and move what still overflows.
+
+    Between two barriers all sources follow one plan: named keys have an owner or, if they are cut, several with a share
+    each; all others go with one of many buckets. A plan has fewer cuts than workers. At a barrier the statistics of all
+    sources are put together. What the pieces of cut keys can balance costs nothing and is done every time, including
+    what the past has left uneven; keys are cut or moved only when a worker is overloaded by more than chance explains.
+    A source that meets a new hot key between two barriers cuts it on its own, unless `single_owner` forbids it.
+
+    Parameters
+    ----------
+    single_owner: cut no key, so that each has one owner between two barriers.
+    capacities: how much each worker can do in proportion to the others; None is equal.
+    measure_capacities: take capacities from how long workers were busy.
+    half_life_s: after so many seconds what was counted weighs half.
+    slack: the overload, as a share of a worker's target, that is never worth a cut or a move.
+    max_moved: the share of all load that one re-plan may move whole.
+    resolution: keys above a worker's target divided by this get a place of their own.
+
+    >>> Even(n_workers=4, capacities=(1, 1, 1, 5)).fair.tolist()
+    [0.125, 0.125, 0.125, 0.625]
+
+    Reference
+    ---------
+    Our own. Cuts follow R. McNaughton, *Scheduling with Deadlines and Loss Functions* (1959); hot keys are found by
+    Space-Saving. Deviations: none.
+    """
+
+    name: ClassVar[str] = "even"
+    coordinated: ClassVar[bool] = True
+
+    single_owner: bool = False
+    capacities: tuple[float, ...] | None = None
+    measure_capacities: bool = False
+    half_life_s: int = 120
+    slack: float = 0.02
+    max_moved: float = 0.05
+    resolution: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("half_life_s", "resolution"):
+            require_at_least(name, getattr(self, name), 1)
+        for name in ("slack", "max_moved"):
+            if not 0 < getattr(self, name) <= 1:
+                raise SkewlessError(f"{name} must be above 0 and at most 1; got {getattr(self, name)}")
+        if self.n_workers > _MOST_WORKERS:
+            raise SkewlessError(f"{self.name} takes at most {_MOST_WORKERS} workers; got {self.n_workers}")
+        if self.capacities is not None and self.measure_capacities:
+            raise SkewlessError("measure_capacities must be False where capacities are given; got True")
+        fair_shares(self.capacities, self.n_workers)
+
+    @property
+    def fair(self) -> NDArray[np.float64]:
+        """The share of the load that each worker should have, by the capacities given."""
+        return fair_shares(self.capacities, self.n_workers)
+
+    @property
+    def n_buckets(self) -> int:
+        """Buckets for the keys without a name: a multiple of the workers, so that the first plan is plain hashing."""
+        return self.n_workers * max(64, -(-1024 // self.n_workers))
+
+    @property
+    def n_counters(self) -> int:
+        """Counters of each source's sketch."""
+        return 2 * self.resolution * self.n_workers
+
+    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+        salt = make_salt(seed)
+        state: State = {
+            "salt": np.array(salt),
+            "source": np.array(source),
+            "barriers": np.array(0),
+            "epoch": np.array(-1),
+            "key_history": np.empty(0),
+            "bucket_history": np.zeros(self.n_buckets),
+            "weights": np.zeros(2),
+            "ahead": np.zeros(self.n_workers),
+            "speeds": np.zeros(self.n_workers),
+            "plans": np.array(0),
+            "moved": np.array(0.0),
+            **self._memory(),
+            **Plan.by_hash(self.fair, self.n_buckets).snapshot(),
+            **SpaceSaving(self.n_counters, salt=salt).snapshot(),
+        }
+        return _EvenRouter(self, {**state, **_nothing_counted(state, self.fair, np.zeros(self.n_workers))})
+
+    def _memory(self) -> State:
+        """Give what a grouping that is built on this one keeps from barrier to barrier, at the beginning."""
+        return {}
+
+    def resume(self, state: State) -> Router:
+        return _EvenRouter(self, state)
+
+    def merge(self, states: Sequence[State]) -> State:
+        state = states[0]
+        nothing = _nothing_counted(state, self.fair_by(state), state["ahead"] / len(states))
+        return {**state, "source": np.array(len(states)), **nothing}
+
+    def calibrate(
+        self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
+    ) -> Sequence[State]:
+        if not self.measure_capacities:
+            return states
+        measured = (tuples > 0) & (busy_s > 0)
+        latest = tuples / np.where(measured, busy_s, 1.0)
+        result = []
+        for state in states:
+            speeds = state["speeds"]
+            known = np.where(speeds > 0, (1 - _NEWS) * speeds + _NEWS * latest, latest)
+            result.append({**state, "speeds": np.where(measured, known, speeds)})
+        return result
+
+    def fair_by(self, state: State) -> NDArray[np.float64]:
+        """Give the share that each worker should have: by what is given, or by the speeds measured if these differ."""
+        speeds = state["speeds"]
+        known = speeds > 0
+        if not known.any():
+            return self.fair
+        speeds = np.where(known, speeds, speeds[known].mean())
+        return fair_shares(speeds, self.n_workers) if speeds.max() > _UNEQUAL * speeds.min() else self.fair
+
+    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
+        if not any(state["n"] for state in states):
+            return states
+        # Sources may have cut keys on their own: the plan to go on from is that of who did most of it.
+        base = max(states, key=lambda state: int(state["local_plans"]))
+        salt, fair = np.uint64(base["salt"]), self.fair_by(base)
+        plan, history, latest = gather(base, states)
+        epoch = now_ms // (1000 * self.half_life_s)
+        halvings = min(max(epoch - int(base["epoch"]), 0), 60) if base["epoch"] >= 0 else 0
+        history = history.faded(0.0 if contradicts(plan, history, latest) else 0.5**halvings)
+        plan, statistics = self._rename(plan, history.plus(latest), states, salt)
+        ahead = base["ahead"] * 0.5**halvings + sum(_sent(state, fair) for state in states) - fair * latest.weight
+        steady = statistics.steadied()
+        plan, notes = self._revise(plan, steady, fair, base)
+        common: State = {
+            **base,
+            "barriers": base["barriers"] + 1,
+            "epoch": np.array(epoch),
+            "key_history": statistics.keys,
+            "bucket_history": statistics.buckets,
+            "weights": np.array([statistics.weight, statistics.square]),
+            "ahead": ahead,
+            **notes,
+            **plan.snapshot(),
+        }
+        common = {**common, **_nothing_counted(common, fair, ahead / len(states))}
+        return [{**common, "source": state["source"], **self._faded_sketch(state, halvings, plan)} for state in states]
+
+    def remark(self, state: State) -> str:
+        plan = Plan.restore(state)
+        n_cut = len(plan.shares)
+        return (
+            f"cut keys: {n_cut}, their pieces: {n_cut + plan.n_cuts}, named keys: {plan.keys.size}, "
+            f"plans: {int(state['plans'])}, moved by the last: {float(state['moved']):.1%} of the load"
+        )
+
+    def _rename(
+        self, plan: Plan, statistics: Statistics, states: Sequence[State], salt: np.uint64
+    ) -> tuple[Plan, Statistics]:
+        """Give keys a name that have become large, and take it from those that have become small."""
+        target = statistics.weight / self.n_workers
+        keys, sure = candidates(states, plan)
+        large = sure >= max(target / self.resolution, _SURE)
+        statistics = statistics.naming(plan.buckets_of(keys[large], salt), sure[large])
+        plan = plan.naming(keys[large], salt)
+        buckets = plan.buckets_of(plan.keys, salt)
+        at_home = plan.owners == plan.bucket_owners[buckets]
+        small = statistics.keys < np.where(at_home, target / (4 * self.resolution), _GONE)
+        kept = (plan.owners < 0) | ~small
+        return plan.keeping(kept), statistics.keeping(kept, buckets)
+
+    def _revise(self, plan: Plan, statistics: Statistics, fair: NDArray[np.float64], base: State) -> tuple[Plan, State]:
+        """Cut and move if a worker is overloaded by more than chance and `slack` explain; gives the plan and notes."""
+        targets = fair * statistics.weight
+        plan = plan.flowed(statistics, targets)
+        loads = plan.loads(statistics)
+        excused = np.maximum(self.slack * targets, 4 * np.sqrt(statistics.spread * loads))
+        if not (loads - targets > excused).any():
+            return plan, {"moved": np.array(0.0)}
+        plan, moved = plan.levelled(
+            statistics,
+            targets,
+            may_cut=not self.single_owner,
+            slack=self.slack / 2,
+            budget=self.max_moved * statistics.weight,
+        )
+        return plan, {"plans": base["plans"] + 1, "moved": np.array(moved / statistics.weight)}
+
+    def _faded_sketch(self, state: State, halvings: int, plan: Plan) -> State:
+        sketch = SpaceSaving(self.n_counters, salt=np.uint64(state["salt"]))
+        sketch.restore(state)
+        sketch.fade(halvings, plan.keys)
+        return sketch.snapshot()
+
+
+def _units(fair: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give what a tuple adds to the standing of each worker: the more, the less it can do."""
+    units: NDArray[np.int64] = np.maximum(np.rint(_UNIT / (fair * fair.size)), 1).astype(np.int64)
+    return units
+
+
+def _sent(state: State, fair: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give the tuples that a source has sent to each worker since the barrier."""
+    sent: NDArray[np.int64] = (state["standing"] - state["standing_before"]) // _units(fair)
+    return sent
+
+
+def _nothing_counted(state: State, fair: NDArray[np.float64], ahead: NDArray[np.float64]) -> State:
+    """Give the counters of a source at the beginning of a batch; `ahead` are tuples that its workers had too many."""
+    standing = np.rint(ahead * _units(fair)).astype(np.int64)
+    keys, buckets = np.zeros(state["plan_keys"].size, np.int64), np.zeros(state["plan_bucket_owners"].size, np.int64)
+    return {
+        "key_counts": keys,
+        "key_seen": keys,
+        "bucket_counts": buckets,
+        "bucket_seen": buckets,
+        "standing": standing,
+        "standing_seen": standing,
+        "standing_before": standing,
+        "unnamed": np.array(0),
+        "n": np.array(0),
+        "next_check": np.array(_FIRST_CHECK),
+        "stride": np.array(_FIRST_CHECK),
+        "local_plans": np.array(0),
+    }
+
+
+class _EvenRouter(Router):
+    def __init__(self, grouping: Even, state: State) -> None:
+        self._grouping = grouping
+        self._state = state  # never changed in place; what routing changes is copied below
+        self._salt = np.uint64(state["salt"])
+        self._fair = grouping.fair_by(state)
+        self._units = _units(self._fair)
+        self._key_history = state["key_history"]
+        self._counts = {name: state[f"{name}_counts"].copy() for name in ("key", "bucket")}
+        self._seen = {name: state[f"{name}_seen"] for name in ("key", "bucket")}
+        self._standing = state["standing"].copy()
+        self._standing_seen = state["standing_seen"]
+        self._unnamed = int(state["unnamed"])
+        self._n = int(state["n"])
+        self._next_check = int(state["next_check"])
+        self._stride = int(state["stride"])
+        self._local_plans = int(state["local_plans"])
+        self._sketch = SpaceSaving(grouping.n_counters, salt=self._salt)
+        self._sketch.restore(state)
+        self._follow(Plan.restore(state))
+
+    def _follow(self, plan: Plan) -> None:
+        self._plan = plan
+        self._tables = plan.tables(self._salt)
+        # Where each cut key's sequence begins: different for every source and every plan, lest all of them favour the
+        # same pieces.
+        numbers = (int(self._state["barriers"]), int(self._state["source"]), self._local_plans)
+        begin = make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2])
+        self._phases = rehash(np.arange(len(plan.shares), dtype=np.uint64), int(begin))
+
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+        workers = np.empty(keys.size, dtype=np.int32)
+        sketch = self._sketch
+        position = 0
+        while position < keys.size:
+            end = min(keys.size, position + self._next_check - self._n)
+            plan, tables = self._plan, self._tables
+            self._unnamed = follow_plan(
+                keys,
+                position,
+                end,
+                workers,
+                self._salt,
+                tables.index,
+                plan.keys,
+                plan.owners,
+                self._counts["key"],
+                self._phases,
+                tables.starts,
+                tables.pieces,
+                tables.lasts,
+                tables.guide,
+                plan.bucket_owners,
+                self._counts["bucket"],
+                self._standing,
+                self._units,
+                self._unnamed,
+                sketch.index,
+                sketch.keys,
+                sketch.counts,
+                sketch.errors,
+                sketch.marks,
+            )
+            self._n += end - position
+            position = end
+            if self._n == self._next_check:
+                self._check()
+        return workers
+
+    def _check(self) -> None:
+        """Look whether the plan still holds, and mend it on one's own account if it does not."""
+        step, long = self._stride, self._n >= _LONG
+        fair = self._fair * step
+        excused = np.maximum((0.1 if long else 0.25) * fair, 5 * np.sqrt(fair))
+        excess = (self._standing - self._standing_seen) / self._units - fair
+        ahead = self._standing / self._units
+        self._stride = min(2 * step, _LAST_STEP)
+        if not self._grouping.single_owner and ((excess > excused) & (ahead - self._fair @ ahead > excused)).any():
+            share = 1 / (self._grouping.resolution if long else 2)
+            if self._mend(step, max(share * step / self._grouping.n_workers, _SURE)):
+                self._stride = _FIRST_CHECK
+        self._next_check += self._stride
+        self._seen = {name: counts.copy() for name, counts in self._counts.items()}
+        self._standing_seen = self._standing.copy()
+
+    def _mend(self, step: int, least: float) -> bool:
+        """Cut and move keys above a load by what this source has seen since the last check; says if any were."""
+        keys, counts, errors = self._sketch.items()
+        sure = SAMPLE * (counts - errors)
+        new = (sure >= least) & ~np.isin(keys, self._plan.keys)
+        latest = self._latest(step)
+        if new.any():
+            buckets = self._plan.buckets_of(keys[new], self._salt)
+            latest = latest.naming(buckets, sure[new])
+            self._plan = self._plan.naming(keys[new], self._salt)
+            self._move_counts(buckets, latest.keys[-buckets.size :].astype(np.int64))
+        before = self._plan
+        plan, _ = before.levelled(
+            latest.steadied(),
+            self._fair * step,
+            may_move_buckets=False,
+            slack=self._grouping.slack,
+            least=least,
+            budget=self._grouping.max_moved * step,
+        )
+        self._local_plans += 1
+        self._follow(plan)
+        return bool((np.maximum(plan.owners, -1) != np.maximum(before.owners, -1)).any())
+
+    def _move_counts(self, buckets: NDArray[np.int64], taken: NDArray[np.int64]) -> None:
+        """Count for keys that have got a name what was counted for their buckets."""
+        np.subtract.at(self._counts["bucket"], buckets, taken)
+        self._counts["key"] = np.concatenate([self._counts["key"], taken])
+        self._seen["key"] = np.concatenate([self._seen["key"], np.zeros_like(taken)])
+        self._key_history = np.concatenate([self._key_history, np.zeros(taken.size)])
+
+    def _latest(self, step: int) -> Statistics:
+        keys, buckets = (np.maximum(self._counts[name] - self._seen[name], 0.0) for name in ("key", "bucket"))
+        return Statistics(keys=keys, buckets=buckets, weight=float(step), square=float(step))
+
+    def snapshot(self) -> State:
+        return {
+            **{name: array.copy() for name, array in self._state.items()},
+            "key_history": self._key_history.copy(),
+            **{f"{name}_counts": counts.copy() for name, counts in self._counts.items()},
+            **{f"{name}_seen": counts.copy() for name, counts in self._seen.items()},
+            "standing": self._standing.copy(),
+            "standing_seen": self._standing_seen.copy(),
+            "unnamed": np.array(self._unnamed),
+            "n": np.array(self._n),
+            "next_check": np.array(self._next_check),
+            "stride": np.array(self._stride),
+            "local_plans": np.array(self._local_plans),
+            **self._plan.snapshot(),
+            **self._sketch.snapshot(),
+        }
