@@ -1,9 +1,10 @@
 """What the operator costs and what it gains on Spark, as ratios within one run.
 
     python benchmarks/spark_operator.py exchange      # routing against a plain hash repartition of 20 million rows
-    python benchmarks/spark_operator.py throughput    # 1 ms of work per tuple: every grouping, and plain applyInPandas
+    python benchmarks/spark_operator.py throughput    # 1 ms of work per tuple, by several groupings
 
-Both print a table, or JSON with --json. Machines are noisy: each number is a median, and only ratios count.
+Ratios are to the first of --groupings. Both print a table, or JSON with --json. Machines are noisy: each number is a
+median, and only ratios count.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from skewless import GROUPINGS, Grouping, make_grouping
+from skewless import Grouping, make_grouping
 from skewless.combiners import Count
 from skewless.spark import Cost, group
 from skewless.spark.route import worker_column
 from skewless.spark.session import make_session
 from skewless.spark.stream_source import register
 
+_GROUPINGS: Final = ("key", "partial_key", "shuffle", "dynamic_key", "even")
 _WORKERS: Final = 10
 _SOURCES: Final = 5
 _MS: Final = 1.0
@@ -47,13 +49,13 @@ def _noop(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
 
 
-def exchange(spark: SparkSession, rows: int, runs: int) -> dict[str, dict[str, float]]:
+def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) -> dict[str, dict[str, float]]:
     """Time the exchange of `rows` rows: by Spark's hash, and by each grouping's route."""
     hot = sf.when(sf.rand(1) < 0.8, sf.lit(0)).otherwise(sf.floor(sf.rand(2) * 204)).cast("string")
     df = spark.range(0, rows, 1, 4).select(hot.alias("key"), sf.col("id").alias("value")).cache()
     df.count()
     plans = {"plain repartition": df.repartition(_WORKERS, "key")}
-    for name in GROUPINGS:
+    for name in groupings:
         column = worker_column(["key"], make_grouping(name, n_workers=_WORKERS), None, 0)
         plans[name] = df.withColumn("worker", column).repartitionById(_WORKERS, "worker")
     times: dict[str, list[float]] = {name: [] for name in plans}
@@ -99,18 +101,21 @@ def apply_in_pandas(spark: SparkSession, skew: int, tuples: int) -> float:
     return tuples / timed(lambda: _noop(df.groupBy("key").applyInPandas(work, "key string, n long")))
 
 
-def throughput(spark: SparkSession, skews: list[int]) -> dict[str, dict[str, float]]:
+def throughput(spark: SparkSession, skews: list[int], groupings: list[str]) -> dict[str, dict[str, float]]:
     report: dict[str, dict[str, float]] = {}
     for skew in skews:
-        for name in ("key", "partial_key", "shuffle", "dynamic_key"):
+        for name in groupings:
             grouping = make_grouping(name, n_workers=_WORKERS)
             # dynamic_key scales out after a minute of batch clock: count what comes after it.
             warm = {"n_batches": 6, "after_s": 75} if name == "dynamic_key" and skew > 0 else {"n_batches": 2}
             speed = streaming(spark, grouping, skew, **warm)
             report.setdefault(name, {})[f"r{skew}"] = speed
             print(f"{name} at r{skew}: {speed:,.0f} tuples/s", file=sys.stderr, flush=True)
-        report.setdefault("plain applyInPandas", {})[f"r{skew}"] = apply_in_pandas(spark, skew, _BATCH)
     return report
+
+
+def plain(spark: SparkSession, skews: list[int]) -> dict[str, float]:
+    return {f"r{skew}": apply_in_pandas(spark, skew, _BATCH) for skew in skews}
 
 
 def _show(title: str, rows: dict[str, dict[str, float]], columns: list[str]) -> None:
@@ -128,6 +133,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000, help="rows of the exchange (default 20 million)")
     parser.add_argument("--runs", type=int, default=5, help="runs of the exchange (default 5)")
     parser.add_argument("--skews", type=int, nargs="+", default=[0, 80], help="skews in percent (default 0 80)")
+    parser.add_argument("--groupings", nargs="+", default=list(_GROUPINGS), help="groupings to measure")
+    parser.add_argument("--plain", action="store_true", help="measure plain applyInPandas as well (throughput)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
     master = "local[2]" if arguments.what == "exchange" else "local[12]"
@@ -135,15 +142,18 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     if arguments.what == "exchange":
-        report = exchange(spark, arguments.rows, arguments.runs)
+        report = exchange(spark, arguments.rows, arguments.runs, arguments.groupings)
         title, columns = f"Exchange of {arguments.rows:,} rows to {_WORKERS} workers", ["seconds", "ratio"]
     else:
-        report = throughput(spark, arguments.skews)
+        report = throughput(spark, arguments.skews, arguments.groupings)
+        if arguments.plain:
+            report["plain applyInPandas"] = plain(spark, arguments.skews)
+        first = arguments.groupings[0]
         for values in report.values():
             for skew in arguments.skews:
-                values[f"r{skew} / key"] = values[f"r{skew}"] / report["key"][f"r{skew}"]
+                values[f"r{skew} / {first}"] = values[f"r{skew}"] / report[first][f"r{skew}"]
         title = f"Tuples per second with {_MS:g} ms of work per tuple, {_WORKERS} workers, {master}"
-        columns = [column for skew in arguments.skews for column in (f"r{skew}", f"r{skew} / key")]
+        columns = [column for skew in arguments.skews for column in (f"r{skew}", f"r{skew} / {first}")]
     if arguments.json:
         print(json.dumps(report, indent=2))
     else:

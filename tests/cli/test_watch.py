@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from skewless import Auto
 from skewless.cli.main import main
 from skewless.cli.watch import bar, render, sparkline
 from skewless.spark.ledger import Ledger, WorkerReport
@@ -62,7 +64,7 @@ def test_once_json_is_one_line_per_batch(ledger: Ledger) -> None:
     assert [line["batch"] for line in lines] == [*range(5)]
     assert set(lines[0]) == {
         "batch", "tuples", "workers", "loads", "stddev", "imbalance", "dist_cost", "throughput", "latency_ms",
-        "busy_s", "hottest", "total",
+        "busy_s", "hottest", "remark", "total",
     }  # fmt: skip
     assert set(lines[0]["total"]) == set(lines[0]) - {"batch", "hottest", "total"}
     assert lines[-1]["loads"] == [10, 10, 10, 90]
@@ -184,3 +186,15 @@ def test_a_broken_ledger_is_one_line_and_code_2(ledger: Ledger) -> None:
     done = subprocess.run([*SKEWLESS, "watch", ledger.uri], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "ledger.json in the ledger" in done.stderr
+
+
+def test_says_what_the_grouping_has_decided(tmp_path: Path) -> None:
+    ledger = Ledger(uri=str(tmp_path / "ledger"))
+    grouping = Auto(n_workers=4)
+    parameters = {name: value for name, value in asdict(grouping).items() if name != "n_workers"}
+    ledger.claim({"grouping": "auto", "workers": 4, "parameters": parameters})
+    write_batch(ledger, 0, [10, 10, 10, 10])
+    ledger.write_source(0, 0, grouping.start(0, 1, 0).snapshot(), 0)
+    (metrics,) = observed(ledger)
+    assert metrics.remark == "key grouping: nothing is known of the stream yet"
+    assert metrics.remark in drawn([metrics])

@@ -85,7 +85,8 @@ def render(title: str, batches: Sequence[BatchMetrics]) -> RenderableType:
     course = [metrics.stddev for metrics in batches]
     stddev = Text.assemble("stddev  ", (sparkline(course), "cyan"), f"  now {course[-1]:.2f}, most {max(course):.2f}")
     tables = Columns([_totals(last), _hottest(last)], padding=(0, 3))  # side by side where there is room
-    return Group(heading, Text(), *_bars(last), Text(), stddev, tables)
+    remark = [Text(last.remark, style="dim")] if last.remark else []
+    return Group(heading, Text(), *_bars(last), Text(), stddev, *remark, tables)
 
 
 def sparkline(values: Sequence[float]) -> str:

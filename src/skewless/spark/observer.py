@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings import make_grouping
 from skewless.metrics import LatencyHistogram, imbalance, stddev, throughput
 from skewless.metrics.latency import bucket_of
 from skewless.spark.ledger import SAMPLE, Ledger, WorkerReport, sample_hashes
@@ -52,10 +53,12 @@ class BatchMetrics(Metrics):
 
     hottest: key, tuples, share and number of workers of the most frequent keys, as far as they are among the most
     frequent of a worker
+    remark: what the grouping says it has decided
     """
 
     batch: int
     hottest: list[dict[str, Any]]
+    remark: str
     total: Metrics
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,8 +191,22 @@ class Observer:
         tally.add(reports, clock)
         self._total.add(reports, clock)
         return BatchMetrics(
-            **tally.metrics(), batch=batch, hottest=_hottest(reports), total=Metrics(**self._total.metrics())
+            **tally.metrics(),
+            batch=batch,
+            hottest=_hottest(reports),
+            remark=self._remark(batch),
+            total=Metrics(**self._total.metrics()),
         )
+
+    def _remark(self, batch: int) -> str:
+        """Let the grouping speak that the ledger was claimed for."""
+        owner, states = self.ledger.owner() or {}, self.ledger.last_sources(before=batch + 1)
+        try:
+            grouping = make_grouping(owner["grouping"], n_workers=self.n_workers, **owner["parameters"])
+            return grouping.remark(next(iter(states.values())))
+        except (LookupError, TypeError, ValueError, StopIteration) as error:
+            _log.debug("batch %d: the grouping has nothing to say: %s", batch, error)
+            return ""
 
 
 def _hottest(reports: Sequence[WorkerReport]) -> list[dict[str, Any]]:
