@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+from warnings import catch_warnings, filterwarnings
 
 from matplotlib.figure import Figure
 
@@ -34,6 +35,30 @@ class Loads(Protocol):
     def throughput(self) -> float: ...
 
 
+class HotKey(Protocol):
+    """A key with its part of all rows."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def share(self) -> float: ...
+
+
+class Head(Protocol):
+    """What a diagnosis found."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def distinct(self) -> int: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def hottest(self) -> Sequence[HotKey]: ...
+
+
 def plot_loads(results: Sequence[Loads], path: str) -> None:
     """Draw the load of each worker in percent, one panel per grouping, with the ideal load as a line."""
     figure = Figure(figsize=(3.1 * len(results), 3.6), layout="constrained")
@@ -57,8 +82,45 @@ def plot_loads(results: Sequence[Loads], path: str) -> None:
     figure.suptitle(
         f"{first.stream}: {first.workers} workers, {first.sources} sources; dashed: ideal load", fontsize=10
     )
+    _save(figure, path)
+
+
+def plot_head(diagnosis: Head, path: str) -> None:
+    """Draw the share of the hottest keys, with the fair share of one worker as a line."""
+    hottest = diagnosis.hottest
+    fair = 100 / diagnosis.workers
+    shares = [100 * hot.share for hot in hottest]
+    figure = Figure(figsize=(7, 1.5 + 0.28 * len(hottest)), layout="constrained")
+    panel = figure.subplots()
+    colours = ["#c0392b" if share > fair else "#2e7d9a" for share in shares]
+    panel.barh(range(len(shares)), shares, color=colours, height=0.8)
+    for row, share in enumerate(shares):  # beside the axes, where no line crosses the numbers
+        panel.text(1.09, row, f"{share:.2f} %", transform=panel.get_yaxis_transform(), ha="right", va="center", size=8)
+    panel.axvline(fair, color="black", linewidth=1, linestyle="--")
+    panel.set_yticks(range(len(shares)), [_short(hot.name) for hot in hottest], fontsize=8, parse_math=False)
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1.03 * max(*shares, fair))
+    panel.set_xlabel("share of all rows in %")
+    panel.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(
+        f"{diagnosis.label}: the hottest of {diagnosis.distinct:,} keys in {diagnosis.rows:,} rows\n"
+        f"dashed: the fair share of one of {diagnosis.workers:,} workers, {fair:.2f} %",
+        fontsize=10,
+        parse_math=False,
+    )
+    _save(figure, path)
+
+
+def _short(name: str) -> str:
+    printable = "".join(character if character.isprintable() else "·" for character in name)
+    return printable if len(printable) <= 30 else printable[:29] + "…"
+
+
+def _save(figure: Figure, path: str) -> None:
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
+        with catch_warnings():
+            filterwarnings("ignore", "Glyph .* missing from font")  # keys are of any script
+            figure.savefig(path, dpi=120)
     except OSError as error:
         raise SkewlessError(f"cannot write the plot to {path}: {error.strerror or error}") from error

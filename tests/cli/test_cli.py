@@ -36,7 +36,7 @@ def test_simulate_json_has_the_documented_fields() -> None:
     result = run_json("simulate", "-g", "dkg", "--stream", "country-skew-r80", "--tuples", "20000", "--seed", "3")
     assert set(result) == {
         "grouping", "stream", "tuples", "workers", "sources", "seed", "stddev", "imbalance", "sigma", "dist_cost",
-        "throughput", "latency_ms", "load", "routing_mtps",
+        "states", "throughput", "latency_ms", "load", "routing_mtps",
     }  # fmt: skip
     assert set(result["latency_ms"]) == {"p50", "p95", "p99"}
     assert (result["grouping"], result["seed"], sum(result["load"])) == ("dynamic_key", 3, 20_000)

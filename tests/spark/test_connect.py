@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from services.representatives import ON_SPARK
 from services.standalone import driver, find, require_java, running, spark_command, wait_for
-from skewless import GROUPINGS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
@@ -51,7 +51,7 @@ def ordered(rows: list[list[Any]]) -> list[list[Any]]:
 
 @pytest.mark.parametrize("variance", [False, True], ids=["native", "python"])
 def test_all_groupings_equal_plain_spark_through_connect(server: str, tmp_path: Path, variance: bool) -> None:
-    options = {"remote": server, "groupings": list(GROUPINGS), "rows": 3000, "workers": 4, "variance": variance}
+    options = {"remote": server, "groupings": ON_SPARK, "rows": 3000, "workers": 4, "variance": variance}
     with driver("batch_driver.py", options, tmp_path) as program:
         result = program.result(seconds=120)
     assert result["session"].startswith("pyspark.sql.connect")

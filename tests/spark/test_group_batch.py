@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from skewless import GROUPINGS, DynamicKey, Key, PartialKey, SkewlessError
+from services.representatives import ON_SPARK
+from skewless import DynamicKey, Key, PartialKey, SkewlessError
 from skewless.combiners import Count, Distinct, Max, Mean, Min, Quantile, Sum, TopK, Variance, Vwap
 from skewless.spark import group
 
@@ -38,7 +39,7 @@ def as_set(df: DataFrame) -> set[Row]:
 
 
 @settings(max_examples=6)
-@given(rows=ROWS, name=st.sampled_from(list(GROUPINGS)), workers=st.integers(1, 7), sources=st.integers(1, 4))
+@given(rows=ROWS, name=st.sampled_from(ON_SPARK), workers=st.integers(1, 7), sources=st.integers(1, 4))
 def test_equals_plain_group_by(spark: SparkSession, rows: list[Any], name: str, workers: int, sources: int) -> None:
     df = frame(spark, rows).repartition(sources)
     got = group(df, "k", workers=workers, grouping=name).agg(
@@ -56,7 +57,7 @@ def test_equals_plain_group_by(spark: SparkSession, rows: list[Any], name: str, 
     assert as_set(got.withColumn("spread", sf.round("spread", 9))) == as_set(expected)
 
 
-@pytest.mark.parametrize("name", GROUPINGS)
+@pytest.mark.parametrize("name", ON_SPARK)
 def test_natively_merged_and_sketched(spark: SparkSession, name: str) -> None:
     df = spark.range(0, 5000, 1, 3).select(
         sf.when(sf.col("id") % 10 < 8, sf.lit("hot")).otherwise(sf.concat(sf.lit("k"), sf.col("id") % 40)).alias("k"),
@@ -105,7 +106,7 @@ def test_merged_in_python(spark: SparkSession) -> None:
     duration=st.sampled_from(
         [("1 minute", None, None), ("1 minute", "20 seconds", None), ("40 seconds", "30 seconds", "7 seconds")]
     ),
-    name=st.sampled_from(list(GROUPINGS)),
+    name=st.sampled_from(ON_SPARK),
 )
 def test_windows(
     spark: SparkSession, seconds: list[int | None], duration: tuple[str, str | None, str | None], name: str

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from skewless import GROUPINGS, SkewlessError
+from services.representatives import ON_SPARK
+from skewless import SkewlessError
 from skewless.combiners import Count, Max, Sum, Variance
 from skewless.spark import group
 from skewless.spark.stream_source import register
@@ -82,7 +83,7 @@ def test_equals_plain_counts_with_groupings_switched_between_runs(
             write_batch(tmp / "input", number, rows)
             expected.update((key,) for key, _ in rows)
             number += 1
-        name = data.draw(st.sampled_from(list(GROUPINGS)))
+        name = data.draw(st.sampled_from(ON_SPARK))
         df = read(spark, tmp / "input").repartition(data.draw(st.integers(1, 3)))
         run(group(df, "k", workers=4, grouping=name, ledger=str(tmp / f"ledger-{attempt}")).agg(n=Count()), tmp)
     assert latest(spark, tmp, "k") == expected

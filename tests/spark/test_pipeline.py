@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from services.representatives import ON_SPARK
 from skewless.combiners import Count
 from skewless.errors import SkewlessError
-from skewless.groupings import GROUPINGS, make_grouping
+from skewless.groupings import make_grouping
 
 pytest.importorskip("pyspark")
 
@@ -40,7 +41,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("grouping", ON_SPARK)
 def test_a_stream_counts_exactly_as_a_plain_group_by(spark: SparkSession, grouping: str) -> None:
     heard: list[Progress] = []
     report = pipeline(grouping=grouping).run(spark, progress=heard.append)

@@ -27,11 +27,25 @@ def _as_time(milliseconds: float) -> str:
     return f"{milliseconds / 1_000:.1f} s" if milliseconds < 600_000 else f"{milliseconds / 60_000:.0f} min"
 
 
+def _as_count(number: float) -> str:
+    """Write a number of things in at most five characters.
+
+    >>> _as_count(240), _as_count(12_345), _as_count(999_960), _as_count(1_234_567), _as_count(12_345_678)
+    ('240', '12.3k', '1.00M', '1.23M', '12.3M')
+    """
+    if number < 10_000:
+        return f"{number:.0f}"
+    if number < 999_500:
+        return f"{number / 1_000:.3g}k"
+    return f"{number / 1e6:.2f}M" if number < 9_995_000 else f"{number / 1e6:.3g}M"
+
+
 # Per column: heading, value, how it is written, whether more is better.
 _COLUMNS: Final[tuple[tuple[str, Callable[[Result], float], Callable[[float], str], bool], ...]] = (
     ("stddev", lambda result: result.stddev, "{:.3f}".format, False),
     ("λ %", lambda result: result.imbalance, "{:.1f}".format, False),
     ("dist_cost", lambda result: result.dist_cost, "{:.2f}".format, False),
+    ("states", lambda result: result.states, _as_count, False),
     ("tuples/s", lambda result: result.throughput, "{:,.0f}".format, True),
     ("p50", lambda result: result.latency_ms["p50"], _as_time, False),
     ("p99", lambda result: result.latency_ms["p99"], _as_time, False),
@@ -100,11 +114,12 @@ def _print(results: Sequence[Result]) -> None:
     table = Table(
         title=title,
         title_justify="left",
-        caption="* best of its column. p50, p99: latency. M/s: routing speed in millions of tuples per second.",
+        caption="* best of its column. states: keys held, summed over workers. p50, p99: latency. "
+        "M/s: routing speed in millions of tuples per second.",
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1, 0, 0),  # with all groupings it fits 80 columns
+        padding=0,  # with all groupings it fits 80 columns
     )
     table.add_column("grouping", no_wrap=True)
     for heading, *_ in _COLUMNS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -14,14 +14,11 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.cli.run import Master, SparkLog, require_spark, run_with_progress, spark_session
-from skewless.groupings import DynamicKey, Grouping, Key, PartialKey, Shuffle
+from skewless.groupings import Even, Grouping, Key, PartialKey, Shuffle
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from skewless.spark.pipeline import RunReport
 
-# DKG calls a key old, and gives it more than two workers, after a minute by the clock of the micro-batches. The demo
-# has less than that.
-_QUICK: Final[dict[str, Any]] = {"warm_up_s": 1, "promote_every_s": 1, "cycles_to_old": 2}
 _WARM_UP: Final = 500
 
 
@@ -40,7 +37,7 @@ def demo_command(
     spark_log: SparkLog = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run a stream with one hot key through KG, PKG, DKG and SG on Spark and compare; each result is verified.
+    """Run a stream with one hot key through KG, PKG, even and SG on Spark and compare; each result is verified.
 
     Example: skewless demo --plot demo/load.png
     """
@@ -54,7 +51,7 @@ def demo_command(
     groupings: tuple[Grouping, ...] = (
         Key(n_workers=workers),
         PartialKey(n_workers=workers),
-        DynamicKey(n_workers=workers, **_QUICK),
+        Even(n_workers=workers),
         Shuffle(n_workers=workers),
     )
     source = NamedStream(
@@ -81,13 +78,11 @@ def demo_command(
 
 def _print(reports: Sequence[RunReport], process_ms: float) -> None:
     first = reports[0]
-    quick = ", ".join(f"{name}={value}" for name, value in _QUICK.items())
     table = Table(
         title=f"{first.stream} on Spark: {first.tuples:,} tuples in {first.batches} micro-batches, {first.workers} "
         f"workers, {first.sources} sources, {process_ms:g} ms of work per tuple",
         title_justify="left",
-        caption="exact: the same counts as a plain groupBy. dynamic_key scales a key out after a minute; so that this "
-        f"short run shows it, it ran with {quick}.",
+        caption="exact: the same counts as a plain groupBy. dist_cost: workers per key, which the merge pays for.",
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,

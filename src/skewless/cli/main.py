@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import skewless
-from skewless.cli import compare, demo, groupings, run, simulate, streams, watch
+from skewless.cli import compare, demo, diagnose, groupings, run, simulate, streams, watch
 from skewless.errors import SkewlessError
 
 _BAD_INPUT: Final = 2
@@ -25,6 +25,7 @@ app: Final = typer.Typer(
 )
 app.command("simulate")(simulate.simulate_command)
 app.command("compare")(compare.compare_command)
+app.command("diagnose")(diagnose.diagnose_command)
 app.command("run")(run.run_command)
 app.command("demo")(demo.demo_command)
 app.command("groupings")(groupings.groupings_command)

@@ -33,8 +33,11 @@ MERGE_PARTITIONS = 4
 
 def run_command(
     grouping: Annotated[
-        str, typer.Option("--grouping", "-g", help="shuffle (SG), key (KG), partial_key (PKG), dynamic_key (DKG)…")
-    ] = "partial_key",
+        str,
+        typer.Option(
+            "--grouping", "-g", help="By name or alias: auto, even, partial_key (PKG)…; see `skewless groupings`."
+        ),
+    ] = "auto",
     stream: options.StreamName = None,
     input_path: Annotated[
         str | None,

@@ -79,6 +79,11 @@ class Grouping(ABC):
     def merge(self, states: Sequence[State]) -> State:
         """Make one state of several, for a source that has no predecessor; takes at least one."""
 
+    @property
+    def measures(self) -> bool:
+        """Wants to be told how long workers were busy, see `calibrate`."""
+        return False
+
     def calibrate(
         self,
         states: Sequence[State],
@@ -87,7 +92,7 @@ class Grouping(ABC):
     ) -> Sequence[State]:
         """Tell the sources how many tuples each worker did in the last batch and how long it was busy; pure.
 
-        Called right before `barrier` where workers are measured; a grouping that does not care leaves it as it is.
+        Called right before `barrier` where workers are measured, for groupings that say so in `measures`.
         """
         return states
 

@@ -198,6 +198,10 @@ class Consistent(Grouping):
     def merge(self, states: Sequence[State]) -> State:
         return {**_best_informed(states), "loads": mean_loads(states)}
 
+    @property
+    def measures(self) -> bool:
+        return self.capacities is None
+
     def calibrate(
         self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
     ) -> Sequence[State]:
@@ -212,6 +216,9 @@ class Consistent(Grouping):
             }
             for state in states
         ]
+
+    def remark(self, state: State) -> str:
+        return f"virtual workers moved: {int(state['moves'])}"
 
     def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
         agreed = _without_own(_best_informed(states))

@@ -218,6 +218,13 @@ class DistributionAware(Grouping):
         plans, keys, buckets, load, learned = (state[name].item() for name in _MOVED)
         return Moved(plans, keys, buckets, load, load / learned if learned else 0.0)
 
+    def remark(self, state: State) -> str:
+        moved = self.moved(state)
+        if not moved.plans:
+            return "learning: hashing until there is a plan"
+        what = f"{moved.keys} keys and {moved.buckets} buckets, {moved.share:.1%} of the load"
+        return f"plans: {moved.plans}, moved: {what}"
+
     def window(self, state: State) -> int:
         """Give the number of tuples to learn from before the next plan; 0 if there will be none."""
         return (self.relearn_every or 0) if state["n_plans"] else self.learn_tuples

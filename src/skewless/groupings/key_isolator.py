@@ -182,6 +182,10 @@ class KeyIsolator(Grouping):
         """Make the state of a source that has counted nothing yet, so that nothing is ever counted twice."""
         return {**_agreed(states), **self._nothing_counted(np.uint64(states[0]["salt"]))}
 
+    def remark(self, state: State) -> str:
+        moved = f"{int(state['moved_keys'])} keys and {int(state['moved_hosts'])} hosts"
+        return f"plans: {int(state['n_plans'])}, moved: {moved}"
+
     def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
         agreed = _agreed(states)
         if any(state["tuples"] for state in states):

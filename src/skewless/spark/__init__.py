@@ -9,13 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from skewless.spark.diagnosis import diagnose
     from skewless.spark.grouped import Grouped, group
     from skewless.spark.ledger import Ledger
+    from skewless.spark.plan import explain
     from skewless.spark.work import Cost
 
-_HOMES: Final = {"Cost": "work", "Grouped": "grouped", "Ledger": "ledger", "group": "grouped"}
+_HOMES: Final = {
+    "Cost": "work",
+    "Grouped": "grouped",
+    "Ledger": "ledger",
+    "diagnose": "diagnosis",
+    "explain": "plan",
+    "group": "grouped",
+}
 
-__all__ = ["Cost", "Grouped", "Ledger", "group"]
+__all__ = ["Cost", "Grouped", "Ledger", "diagnose", "explain", "group"]
 
 
 def __getattr__(name: str) -> Any:

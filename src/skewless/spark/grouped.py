@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from skewless.combiners import Combiner
+from skewless.combiners import Combiner, Count
 from skewless.errors import SkewlessError, unknown_name
 from skewless.groupings import Grouping, make_grouping
 from skewless.spark.ledger import Ledger
@@ -38,6 +38,7 @@ from skewless.spark.merge import (
     quoted,
     safe_names,
 )
+from skewless.spark.plan import explain
 from skewless.spark.route import require_retry_guards, worker_column
 from skewless.spark.work import Cost, Work
 
@@ -49,7 +50,7 @@ def group(
     df: DataFrame,
     *keys: str,
     workers: int | None = None,
-    grouping: str | Grouping = "partial_key",
+    grouping: str | Grouping = "auto",
     ledger: str | Ledger | None = None,
     seed: int = 0,
     output_mode: OutputMode = "update",
@@ -60,7 +61,7 @@ def group(
     Parameters
     ----------
     workers: partitions that the rows are spread over; default: `spark.sql.shuffle.partitions`.
-    grouping: a name (`"partial_key"`, `"DKG"`…) or a configured grouping.
+    grouping: a name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
     ledger: directory or URI through which sources hand on what they learned and the observer looks in; a stream needs
         one of its own, a batch job none.
     seed: another seed hashes keys to other workers.
@@ -71,11 +72,7 @@ def group(
     -------
     `group(df, "customer", workers=32).agg(n=Count(), spent=Sum("amount"))`
     """
-    if not keys:
-        raise SkewlessError("group needs at least one key column; got none")
-    for key in keys:
-        _require_column(df, key, "key")
-        _require_key_type(key, df.schema[key].dataType)
+    require_keys(df, keys, "group")
     if isinstance(grouping, str):
         spark = df.sparkSession
         n_workers = int(str(spark.conf.get("spark.sql.shuffle.partitions"))) if workers is None else workers
@@ -173,6 +170,10 @@ class Grouped:
         kept = [sf.col(name).alias(key) for key, name in zip(self.keys, keys, strict=True)]
         return merged.select(*kept, *(WINDOW for _ in time), *map(quoted, combiners))
 
+    def explain(self, **combiners: Combiner) -> None:
+        """Print whether the split survives the optimiser in `agg(**combiners)`; without any, in a plain count."""
+        explain(self.agg(**(combiners or {"n": Count()})))
+
     def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
 
@@ -230,6 +231,10 @@ class Grouped:
             for column in combiner.columns:
                 _require_column(self.df, column, f"input of {name}")
         require_retry_guards(self.df.sparkSession)
+        if self.grouping.needs_frequencies:
+            raise SkewlessError(
+                f"{self.grouping.name!r} must know all rows ahead: it is a yardstick for simulations. Take 'even'"
+            )
         if self.df.isStreaming and self.ledger is None:
             raise SkewlessError(
                 "a stream needs a ledger, in which sources hand on what they learned: ledger='/shared/dir'"
@@ -245,6 +250,15 @@ class Grouped:
                     "seed": self.seed,
                 }
             )
+
+
+def require_keys(df: DataFrame, keys: Sequence[str], what: str) -> None:
+    """Refuse key columns that are not there, or that no key can be made of."""
+    if not keys:
+        raise SkewlessError(f"{what} needs at least one key column; got none")
+    for key in keys:
+        _require_column(df, key, "key")
+        _require_key_type(key, df.schema[key].dataType)
 
 
 def _require_column(df: DataFrame, column: str, what: str) -> None:

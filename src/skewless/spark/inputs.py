@@ -254,6 +254,15 @@ class FileInput(Input):
         rejects = table.select(reason.alias("reason"), row.alias("row"), file.alias("file"))
         return Opened(rows, rejects.where("reason IS NOT NULL"))
 
+    def table(self, spark: SparkSession) -> DataFrame:
+        """Give all columns of the rows that can be read, as a batch."""
+        table = self._read(spark, None, False)
+        if self.kind not in {"csv", "json"}:
+            return table
+        schema = StructType([column for column in table.schema if column.name != _CORRUPT])
+        rows = self._read(spark, schema.add(_CORRUPT, StringType()), False)
+        return rows.where(sf.col(_CORRUPT).isNull()).drop(_CORRUPT)
+
     def _read(self, spark: SparkSession, schema: StructType | None, streaming: bool) -> DataFrame:
         reader = _reader(spark, streaming).format(self.kind).options(**self._options)
         if streaming:

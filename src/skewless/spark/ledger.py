@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from time import sleep
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 from zipfile import ZipFile, ZipInfo
 
@@ -36,7 +37,10 @@ _WORKER: Final = re.compile(r"worker-(\d+)\.npz")
 # What pyarrow.fs raises when a directory is not there, not writable, not known, or of a kind that is not installed.
 _FAILURES: Final = (OSError, ValueError, ImportError, NotImplementedError, pa.ArrowException)
 
+_PAUSES_S: Final = (0.1, 0.5, 2.0)
+
 _log: Final = logging.getLogger(__name__)
+_Read = TypeVar("_Read")
 
 
 def sample_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -159,34 +163,24 @@ class Ledger:
         if source == 0:
             self._forget(batch - self.keep)
 
-    def read_sources(self, batch: int) -> list[State] | None:
-        """Read the states of all sources at the end of a batch, in their order; None if they are not all there."""
-        if batch < 0:
-            return None
-        states = self._states(batch)
-        if not states or [*states] != [*range(len(states))]:
-            _log.warning(
-                "ledger %s: batch %d has the sources %s only, routing starts without history",
-                self.uri,
-                batch,
-                [*states],
-            )
-            return None
-        return [*states.values()]
-
-    def last_sources(self, before: int) -> dict[int, State]:
+    def last_sources(self, before: int, *, must_agree: bool = False) -> dict[int, State]:
         """Read the states by source, in their order, of the last earlier batch that has any; empty if there is none.
 
         Not every batch has states, nor every source in a batch: where there were no rows, there was nothing to route.
         A batch with a broken file is passed over whole: half of it would be another history.
+
+        A directory that does not answer looks as if there were no history. Where all readers `must_agree` on it, that
+        is tried again for some seconds and then an error: broken is broken for all of them, out of reach is not.
         """
         try:
-            batches = self.batches()
+            batches = _patiently(self.batches) if must_agree else self.batches()
         except SkewlessError as error:
+            if must_agree:
+                raise
             _log.warning("%s", error)
             batches = []
         for batch in reversed(batches):
-            if batch < before and (states := self._states(batch)):
+            if batch < before and (states := self._states(batch, must_agree=must_agree)):
                 return states
         if before > 0:
             _log.warning("ledger %s: no states before batch %d, routing starts without history", self.uri, before)
@@ -211,6 +205,16 @@ class Ledger:
         reports = (self._report(batch, worker, name) for worker, name in self._listed(batch, _WORKER))
         return [report for report in reports if report is not None]
 
+    def last_work(self, before: int, n_workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Give the tuples and the busy seconds of each worker in the last earlier batch that has reports."""
+        tuples, busy_s = np.zeros(n_workers, dtype=np.int64), np.zeros(n_workers)
+        for batch in reversed([batch for batch in self.batches() if batch < before]):
+            if reports := self.read_workers(batch):
+                for report in (report for report in reports if report.worker < n_workers):
+                    tuples[report.worker], busy_s[report.worker] = report.tuples, report.busy_s
+                break
+        return tuples, busy_s
+
     def workers(self, batch: int) -> list[int]:
         """List the workers that have reported on a batch, without reading what they say."""
         return [worker for worker, _ in self._listed(batch, _WORKER)]
@@ -229,14 +233,25 @@ class Ledger:
         except _FAILURES as error:
             raise SkewlessError(f"cannot read the ledger {self.uri}: {error}") from error
 
-    def _states(self, batch: int) -> dict[int, State]:
+    def _states(self, batch: int, *, must_agree: bool) -> dict[int, State]:
         """Read the states that are there. All have the batch's clock: those of an older one an earlier run left."""
-        try:
+
+        def read() -> dict[int, bytes]:
             files = self._numbered(_folder(batch), _SOURCE)
-            states = {source: _unpack(self._read(_folder(batch), name)) for source, name in files}
+            return {source: self._read(_folder(batch), name) for source, name in files}
+
+        try:
+            contents = _patiently(read) if must_agree else read()
+        except _FAILURES as error:
+            if must_agree:
+                raise SkewlessError(f"cannot read the ledger {self.uri}, batch {batch}: {error}") from error
+            _log.warning("ledger %s: cannot read the states of batch %d: %s", self.uri, batch, error)
+            return {}
+        try:
+            states = {source: _unpack(content) for source, content in contents.items()}
             clocks = {source: int(state.pop(_CLOCK)) for source, state in states.items()}
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and none of it may fail a task
-            _log.warning("ledger %s: cannot read the states of batch %d: %s", self.uri, batch, error)
+            _log.warning("ledger %s: the states of batch %d are broken: %s", self.uri, batch, error)
             return {}
         return {source: state for source, state in states.items() if clocks[source] == max(clocks.values())}
 
@@ -311,6 +326,17 @@ def _open(uri: str) -> tuple[Any, str]:
         return fs.LocalFileSystem(), Path(uri).as_posix()
     system, root = fs.FileSystem.from_uri(uri)
     return system, root.rstrip("/")
+
+
+def _patiently(read: Callable[[], _Read]) -> _Read:
+    """Try again for some seconds what fails, before it may fail."""
+    for pause_s in _PAUSES_S:
+        try:
+            return read()
+        except _FAILURES as error:  # noqa: PERF203 - to try again is what the loop is for
+            _log.warning("%s: trying again in %s s", error, pause_s)
+            sleep(pause_s)
+    return read()
 
 
 def _discard(system: Any, path: str) -> None:

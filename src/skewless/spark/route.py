@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
 from skewless.errors import SkewlessError
-from skewless.groupings import Grouping, Router
+from skewless.groupings import Grouping, Router, State
 from skewless.spark.ledger import Ledger
 
 # A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
@@ -46,10 +46,15 @@ def micro_batch() -> int | None:
 
 def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | None, source: int, now_ms: int) -> Router:
     """Make the router of a source for one micro-batch: from what the last batch left, or from scratch."""
-    left = ledger.last_sources(before=batch) if ledger is not None and batch else {}
-    if not left:
+    # Owners are single only if all sources make the same plan, so they must know the same.
+    must_agree = grouping.single_owner and grouping.coordinated
+    left = ledger.last_sources(before=batch, must_agree=must_agree) if ledger is not None and batch else {}
+    if ledger is None or not left:
         return grouping.start(source, source + 1, seed)
-    states = grouping.barrier(list(left.values()), now_ms)
+    states: Sequence[State] = list(left.values())
+    if grouping.measures:
+        states = grouping.calibrate(states, *ledger.last_work(batch or 0, grouping.n_workers))
+    states = grouping.barrier(states, now_ms)
     sources = list(left)
     return grouping.resume(states[sources.index(source)] if source in left else grouping.merge(states))
 

@@ -1,0 +1,169 @@
+"""`skewless diagnose`: is skew the problem, and what would help."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skewless.cli import options
+from skewless.cli.run import SparkLog, require_spark, spark_session
+from skewless.diagnose import Diagnosis, check_request, diagnose
+from skewless.errors import SkewlessError, require_at_least
+from skewless.key_distribution import KeyDistribution
+from skewless.streams import KeyFile, make_stream
+
+
+def diagnose_command(
+    path: Annotated[
+        str | None, typer.Argument(help="A file or folder: text, CSV, TSV, JSON lines (also .gz), Parquet…")
+    ] = None,
+    key: Annotated[list[str] | None, typer.Option("--key", "-k", help="A column of the key; repeatable.")] = None,
+    table: Annotated[str | None, typer.Option(help="A table that Spark knows instead, by its name.")] = None,
+    stream: options.StreamName = None,
+    workers: options.Workers = 10,
+    aggregates: Annotated[
+        list[str] | None,
+        typer.Option("--aggregate", "-a", help="What is computed per key: count, median, custom…; repeatable."),
+    ] = None,
+    groupings: Annotated[
+        list[str] | None, typer.Option("--grouping", "-g", help="A grouping to predict; repeatable.")
+    ] = None,
+    streaming: Annotated[bool, typer.Option("--streaming", help="Predict for a stream, not for a batch job.")] = False,
+    sources: options.Sources = 5,
+    top: Annotated[int, typer.Option(help="How many of the hottest keys to show.")] = 10,
+    limit: Annotated[int | None, typer.Option(help="Read so many rows only, the first that come.")] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="How Spark reads PATH: orc, delta…; default: as its ending says.")
+    ] = None,
+    with_spark: Annotated[bool, typer.Option("--spark", help="Read with Spark what could be read without it.")] = False,
+    master: Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://host:7077…")] = "local[*]",
+    spark_log: SparkLog = None,
+    seed: options.Seed = 0,
+    plot: Annotated[str | None, typer.Option(help="Also draw the hottest keys into this file (.png or .svg).")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tell how skewed the keys of a data set are, what each grouping would make of them, and which one to use, if any.
+
+    Example: skewless diagnose clicks.csv.gz --key article --workers 20
+    """
+    keys = key or []
+    if sum(given is not None for given in (path, table, stream)) != 1:
+        raise SkewlessError("give one of a path, --table and --stream, to say what to read")
+    if path is not None and file_format is None and "://" not in path and not Path(path).exists():
+        raise SkewlessError(f"no such file or folder: {path}")
+    if stream is not None and keys:
+        raise SkewlessError("--key names a column of a file or a table: a stream has none")
+    if plot is not None:
+        options.check_plot(plot)
+    if limit is not None:
+        require_at_least("limit", limit, 1)
+    check_request(workers, groupings, aggregates or (), sources, top, seed)
+    if table is None and file_format is None and not with_spark and (path is None or _is_plain(path, keys)):
+        source = make_stream(str(stream)) if path is None else KeyFile(path=path, column=keys[0] if keys else None)
+        with _status("reading") as tell:
+            distribution = KeyDistribution.of_stream(
+                source, tuples=limit, seed=seed, progress=lambda rows: tell(f"reading: {rows:,} rows")
+            )
+    else:
+        distribution = _counted_by_spark(path, table, keys, file_format, limit, master, spark_log)
+    with _status("drawing tuples") as tell:
+        diagnosis = diagnose(
+            distribution,
+            n_workers=workers,
+            groupings=groupings,
+            aggregates=aggregates or (),
+            streaming=streaming,
+            n_sources=sources,
+            top=top,
+            seed=seed,
+            progress=lambda name: tell(f"predicting {name}"),
+        )
+    if as_json:
+        typer.echo(json.dumps(diagnosis.as_dict()))
+    else:
+        _print(diagnosis)
+    if plot is not None:
+        from skewless.plots import plot_head  # noqa: PLC0415 - matplotlib is an extra and slow to import
+
+        plot_head(diagnosis, plot)
+        typer.echo(f"The hottest keys are drawn in {plot}", err=True)
+
+
+def _is_plain(path: str, keys: Sequence[str]) -> bool:
+    """Whether it takes no Spark: one file, one column."""
+    return len(keys) <= 1 and "://" not in path and not Path(path).is_dir()
+
+
+def _counted_by_spark(
+    path: str | None,
+    table: str | None,
+    keys: Sequence[str],
+    file_format: str | None,
+    limit: int | None,
+    master: str,
+    spark_log: str | None,
+) -> KeyDistribution:
+    require_spark()
+    from skewless.spark.diagnosis import count_keys, open_table  # noqa: PLC0415 - PySpark is an extra, slow to import
+    from skewless.spark.session import one_line_errors  # noqa: PLC0415
+
+    with spark_session(master, spark_log) as spark, _status("reading with Spark"), one_line_errors():
+        if path is None:
+            df = spark.table(str(table))
+        else:
+            df = open_table(spark, path, kind=file_format, key=keys[0] if keys else None)
+        name = str(table) if path is None else Path(path).name
+        columns = keys or (["value"] if df.columns == ["value"] else [])
+        label = ":".join([name, ",".join(keys)]) if keys else name
+        return count_keys(df if limit is None else df.limit(limit), columns, label=label)
+
+
+@contextmanager
+def _status(text: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being done on standard error if that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(f"{text}…") as status:
+        yield lambda text: status.update(f"{text}…")
+
+
+def _print(diagnosis: Diagnosis) -> None:
+    keys = Table(box=SIMPLE_HEAD, pad_edge=False)
+    keys.add_column("hottest keys", overflow="ellipsis", no_wrap=True, max_width=40)
+    keys.add_column("rows", justify="right", no_wrap=True)
+    keys.add_column("share", justify="right", no_wrap=True)
+    for hot in diagnosis.hottest:
+        keys.add_row(Text(_printable(hot.name)), f"{hot.rows:,}", f"{100 * hot.share:.2f} %")
+    table = Table(
+        caption=f"{diagnosis.basis} stage time: against a perfectly even split. speed-up: against plain key grouping.",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("grouping", no_wrap=True)
+    for heading in ("stage time", "speed-up", "λ %", "stddev", "dist_cost"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in diagnosis.predictions:
+        style = "bold green" if one.grouping == diagnosis.use else ""
+        cells = (f"{one.stage_time:.2f}", f"{one.speed_up:.2f}", f"{one.imbalance:.1f}", f"{one.stddev:.3f}")
+        table.add_row(one.grouping, *cells, f"{one.dist_cost:.2f}", style=style)
+    console = Console(highlight=False)
+    console.print(Text(_printable(diagnosis.heading), "bold"))
+    console.print(keys, table, sep="")
+    console.print(Text.assemble(("Verdict: ", "bold"), (diagnosis.verdict, "bold green"), f"\n{diagnosis.reason}"))
+
+
+def _printable(key: str) -> str:
+    """Write a key so that it cannot move the cursor."""
+    return "".join(character if character.isprintable() else "·" for character in key)

@@ -1,0 +1,17 @@
+"""The groupings that tests on Spark go through: one of each kind, or all of them with SKEWLESS_CHAOS=1.
+
+That every grouping holds the contract is tested without Spark, and what the operator does with a worker's number does
+not depend on who chose it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from skewless import GROUPINGS
+
+ON_SPARK = (
+    [name for name, grouping in GROUPINGS.items() if not grouping(n_workers=2).needs_frequencies]
+    if os.environ.get("SKEWLESS_CHAOS")
+    else ["shuffle", "key", "partial_key", "dynamic_key", "distribution_aware", "even"]
+)
