@@ -74,6 +74,7 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
         "stddev": stddev(loads),
         "imbalance": imbalance(loads),
         "dist_cost": dist_cost(pairs),
+        "states": len(set(pairs)),
         "throughput": len(keys) / (max(free_at) / 1e9),
         "latency_ms": {
             name: quantile(latencies, share) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
@@ -137,7 +138,7 @@ def test_equals_its_naive_twin(
     result = simulate(simulation, tuples=tuples).as_dict()
     expected = naive_simulate(simulation, tuples)
     assert result["load"] == expected["load"]
-    for metric in ("stddev", "imbalance", "dist_cost", "throughput"):
+    for metric in ("stddev", "imbalance", "dist_cost", "states", "throughput"):
         assert result[metric] == pytest.approx(expected[metric], rel=1e-9, abs=1e-9)
     for share, exact in expected["latency_ms"].items():
         assert exact - 1e-6 <= result["latency_ms"][share] <= exact * 1.004 + 1e-6

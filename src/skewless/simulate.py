@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings import Grouping, Router
+from skewless.groupings import Grouping, Router, State
 from skewless.hashing import hash_keys
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.latency import LatencyHistogram, bucket_of
@@ -108,6 +108,7 @@ class Result:
     imbalance: float
     sigma: float
     dist_cost: float
+    states: int
     throughput: float
     latency_ms: dict[str, float]
     load: list[int]
@@ -150,7 +151,9 @@ class _Sources:
 
     def barrier(self, now_ms: int, tuples: NDArray[np.int64], busy_s: NDArray[np.float64]) -> None:
         if self._grouping.coordinated:
-            states = self._grouping.calibrate([router.snapshot() for router in self._routers], tuples, busy_s)
+            states: Sequence[State] = [router.snapshot() for router in self._routers]
+            if self._grouping.measures:
+                states = self._grouping.calibrate(states, tuples, busy_s)
             states = self._grouping.barrier(states, now_ms)
             self._routers = [self._grouping.resume(state) for state in states]
 
@@ -223,6 +226,7 @@ def simulate(
         imbalance=imbalance(loads),
         sigma=sigma(loads),
         dist_cost=spread.dist_cost,
+        states=spread.n_pairs,
         throughput=throughput(done, int(free_at.max()) / 1e6),
         latency_ms={name: latency.quantile_ms(share) for name, share in _QUANTILES},
         load=loads.tolist(),

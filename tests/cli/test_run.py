@@ -8,67 +8,83 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from services.standalone import wait_for
 from skewless.cli.main import main
 
 pytest.importorskip("pyspark")
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
-SMALL = ("--tuples", "400", "--batch-size", "200", "--workers", "2", "--sources", "1", "--master", "local[2]")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*SKEWLESS, *arguments], capture_output=True, text=True, check=False, timeout=300)
 
 
-def test_json_is_one_document_and_nothing_else(tmp_path: Path) -> None:
-    done = run("run", "-g", "DKG", *SMALL, "--window", "1s", "--verify", "--json", "--output", str(tmp_path / "out"),
-               "--set", "expected_keys=50")  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    report = json.loads(done.stdout)
-    assert (report["grouping"], report["exact"], report["tuples"], report["batches"]) == ("dynamic_key", True, 400, 2)
-    assert set(report["latency_ms"]) == {"p50", "p95", "p99"}
-    assert list((tmp_path / "out").glob("*.parquet"))
-
-
-def test_the_table_of_a_file_with_rejects(tmp_path: Path) -> None:
-    (tmp_path / "keys.csv").write_text("k,v\na,1\na,2\nb\n")
-    done = run("run", "--input", str(tmp_path / "keys.csv"), "--key", "k", "--workers", "2", "--master", "local[2]",
-               "--batch", "--output", "console", "--ledger", str(tmp_path / "ledger"))  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "auto on keys.csv:k (Spark, batch)" in done.stdout
-    assert "not checked (--verify)" in done.stdout
-    (rejected,) = [file.read_text() for file in (tmp_path / "ledger.rejects").glob("*.json")]
-    assert json.loads(rejected)["row"] == "b"
-
-
-def test_ctrl_c_stops_a_run_that_can_be_resumed(tmp_path: Path) -> None:
-    command = [*SKEWLESS, "run", *SMALL[2:], "--tuples", "1200", "--checkpoint", str(tmp_path / "check")]
+@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.usefixtures("kernels")
+def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path) -> None:
+    """Also what a run writes to standard output and standard error: Spark's own words are not among it."""
+    command = [
+        "run", "-g", "DKG", "--set", "expected_keys=50", "--tuples", "600", "--batch-size", "200", "--workers", "2",
+        "--sources", "1", "--window", "1s", "--master", "local[2]", "--checkpoint", str(tmp_path / "check"),
+        "--output", str(tmp_path / "out"),
+    ]  # fmt: skip
     process = subprocess.Popen(
-        [*command, "--process-ms", "20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*SKEWLESS, *command, "--process-ms", "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
     try:
-        limit = time.monotonic() + 120
-        while not list(tmp_path.glob("check/query/commits/0")) and time.monotonic() < limit:
-            time.sleep(0.2)
+        wait_for(lambda: list(tmp_path.glob("check/query/commits/0")) or None, "the first micro-batch")
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Spark and its workers as well
         stdout, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
     assert (process.returncode, stdout) == (130, "")
     assert stderr.strip() == "skewless: interrupted"
-    done = run(*command[len(SKEWLESS) :], "--verify", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["exact"]
+    assert not list(tmp_path.glob("check/query/commits/2"))
+    done = run(*command, "--verify", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert (report["grouping"], report["exact"], report["tuples"], report["batches"]) == ("dynamic_key", True, 600, 3)
+    assert set(report["latency_ms"]) == {"p50", "p95", "p99"}
+    assert list((tmp_path / "out").glob("*.parquet"))
 
 
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_the_table_of_a_file_with_rejects(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def session(_master: str, _log: str | None) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr("skewless.cli.run.spark_session", session)
+    (tmp_path / "keys.csv").write_text("k,v\na,1\na,2\nb\n")
+    with pytest.raises(SystemExit) as exit_info:
+        main(["run", "--input", str(tmp_path / "keys.csv"), "--key", "k", "--workers", "2", "--batch",
+              "--output", "console", "--ledger", str(tmp_path / "ledger")])  # fmt: skip
+    printed = capsys.readouterr()
+    assert (exit_info.value.code, printed.err) == (0, "")
+    assert "auto on keys.csv:k (Spark, batch)" in printed.out
+    assert "not checked (--verify)" in printed.out
+    (rejected,) = [file.read_text() for file in (tmp_path / "ledger.rejects").glob("*.json")]
+    assert json.loads(rejected)["row"] == "b"
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
 @pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes two minutes: set SKEWLESS_CHAOS=1")
 def test_the_demo_verifies_every_grouping_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
@@ -80,7 +96,9 @@ def test_the_demo_verifies_every_grouping_and_draws(tmp_path: Path) -> None:
     assert picture.read_text().startswith("<?xml")
 
 
-def test_spark_that_does_not_start_is_one_line() -> None:
+def test_spark_that_does_not_start_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         nobody = f"spark://127.0.0.1:{closed.getsockname()[1]}"
@@ -88,12 +106,13 @@ def test_spark_that_does_not_start_is_one_line() -> None:
         (("--master", nobody), {}, f"no Spark master answers at {nobody}"),
         ((), {"JAVA_HOME": "/nowhere"}, "there is none in JAVA_HOME (/nowhere)"),
     ]:
-        done = subprocess.run(
-            [*SKEWLESS, "run", *arguments], capture_output=True, text=True, check=False, timeout=120,
-            env={**os.environ, **environment},
-        )  # fmt: skip
-        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
-        assert message in done.stderr
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_info:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            main(["run", *arguments])
+        printed = capsys.readouterr()
+        assert (exit_info.value.code, printed.out, len(printed.err.splitlines())) == (2, "", 1), printed.err
+        assert message in printed.err
 
 
 BAD_INPUT = [

@@ -16,7 +16,7 @@ from skewless import GROUPINGS, DistributionAware, DynamicKey, FullKnowledge, Gr
 from skewless.checks import GROUPING_CHECKS, GroupingCheck
 
 CONFIGURED = [
-    *(grouping(n_workers=n) for grouping in GROUPINGS.values() for n in (1, 2, 10, 70)),
+    *(grouping(n_workers=n) for grouping in GROUPINGS.values() for n in (1, 2, 10)),
     DynamicKey.as_released(n_workers=10),
     DynamicKey(n_workers=5, expected_keys=10, check_interval_s=7, scale_down_load=11.5),
     DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200),
@@ -29,7 +29,7 @@ CONFIGURED = [
 @pytest.mark.parametrize("check", GROUPING_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("grouping", CONFIGURED, ids=str)
 def test_conforms(grouping: Grouping, check: GroupingCheck) -> None:
-    for seed in (0, 1, 2):
+    for seed in (0, 1):
         check(grouping, seed)
 
 
@@ -108,3 +108,14 @@ def test_each_check_can_fail(check: GroupingCheck) -> None:
 @pytest.mark.parametrize("check", GROUPING_CHECKS, ids=lambda check: check.__name__)
 def test_without_its_fault_the_faulty_grouping_passes(check: GroupingCheck) -> None:
     check(Faulty(n_workers=5), 0)
+
+
+@pytest.mark.parametrize("grouping", CONFIGURED, ids=str)
+def test_a_remark_is_one_line(grouping: Grouping) -> None:
+    router = grouping.start(0, 1, 0)
+    remarks = [grouping.remark(router.snapshot())]
+    router.route(np.arange(20_000, dtype=np.uint64) % np.uint64(7), 0)
+    (state,) = grouping.barrier([router.snapshot()], 1_000)
+    remarks.append(grouping.remark(state))
+    assert all("\n" not in remark for remark in remarks)
+    assert grouping.coordinated == bool(remarks[-1])

@@ -67,7 +67,7 @@ def _print(result: Result) -> None:
         "imbalance λ": f"{result.imbalance:.2f} %",
         "sigma": f"{result.sigma:,.1f} tuples",
         "dist_cost": f"{result.dist_cost:.3f} workers per key",
-        "states": f"{result.states:,} of a key on a worker",
+        "states": f"{result.states:,} (key, worker) pairs",
         "throughput": f"{result.throughput:,.0f} tuples/s",
         "latency p50 / p95 / p99": " / ".join(f"{time:,.1f}" for time in result.latency_ms.values()) + " ms",
         "routing speed": f"{result.routing_mtps:,.0f} M tuples/s",

@@ -18,6 +18,7 @@ from skewless.groupings.key import Key
 from skewless.groupings.key_isolator import KeyIsolator
 from skewless.groupings.modulo import Modulo
 from skewless.groupings.partial_key import PartialKey
+from skewless.groupings.popularity_aware import PopularityAware
 from skewless.groupings.shuffle import Shuffle
 from skewless.groupings.single_instance import SingleInstance
 from skewless.groupings.universal import Universal
@@ -33,6 +34,7 @@ GROUPINGS: Final[dict[str, type[Grouping]]] = {
         DChoices,
         WChoices,
         DistributionAware,
+        PopularityAware,
         FullKnowledge,
         Universal,
         Modulo,
@@ -86,6 +88,7 @@ __all__ = [
     "KeyIsolator",
     "Modulo",
     "PartialKey",
+    "PopularityAware",
     "Router",
     "Shuffle",
     "SingleInstance",

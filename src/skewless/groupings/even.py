@@ -15,6 +15,7 @@ from skewless.hashing import make_salt, rehash
 from skewless.planning.capacities import fair_shares
 from skewless.planning.follow import SAMPLE, follow_plan
 from skewless.planning.gather import candidates, contradicts, gather
+from skewless.planning.overload import is_overloaded
 from skewless.planning.plan import Plan
 from skewless.planning.statistics import Statistics
 from skewless.sketches.space_saving import SpaceSaving
@@ -22,12 +23,16 @@ from skewless.sketches.space_saving import SpaceSaving
 _SURE: Final = 4 * SAMPLE  # tuples that a key must have at least to get a name
 _GONE: Final = 0.5  # tuples below which a key loses its name wherever it is
 _FIRST_CHECK: Final = 128  # tuples after a barrier at which a source first looks whether its plan still holds
-_LAST_STEP: Final = 1 << 17  # while it holds, checks are twice as far apart each time, up to so many tuples
+_LONGEST_STEP: Final = 4096  # while it holds, checks are twice as far apart each time, up to so many tuples
+_RARE: Final = 64  # or one in so many of the tuples since the barrier, if that is more; nor are they ever closer
+_LONGEST_STRETCH: Final = 1 << 17  # tuples that a source looks back on at most before it begins a new stretch
 _LONG: Final = 1 << 15  # tuples after a barrier from which a source trusts its own statistics of smaller keys
 _NEWS: Final = 0.3  # weight of the latest speed of a worker against what was measured before
 _UNEQUAL: Final = 1.25  # ratio of speeds from which workers count as unequal
+_SLOWEST: Final = 1e-3  # of the highest speed: no worker counts as slower than that, whatever was measured
 _MOST_WORKERS: Final = 1024
 _UNIT: Final = 1 << 16  # what a tuple adds to the standing of a worker of average capacity
+_WEAKEST: Final = 2.0**-16  # of the average capacity: below, a tuple adds no more than there, lest standings overflow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +103,11 @@ class Even(Grouping):
         """Counters of each source's sketch."""
         return 2 * self.resolution * self.n_workers
 
+    @property
+    def most_names(self) -> int:
+        """Keys that can have a name: enough for all that are worth one, not for all that ever were."""
+        return 4 * self.resolution * self.n_workers
+
     def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
         salt = make_salt(seed)
         state: State = {
@@ -110,13 +120,14 @@ class Even(Grouping):
             "weights": np.zeros(2),
             "ahead": np.zeros(self.n_workers),
             "speeds": np.zeros(self.n_workers),
+            "fair": self.fair,
             "plans": np.array(0),
             "moved": np.array(0.0),
             **self._memory(),
             **Plan.by_hash(self.fair, self.n_buckets).snapshot(),
             **SpaceSaving(self.n_counters, salt=salt).snapshot(),
         }
-        return _EvenRouter(self, {**state, **_nothing_counted(state, self.fair, np.zeros(self.n_workers))})
+        return _EvenRouter(self, {**state, **_nothing_counted(state, state["ahead"])})
 
     def _memory(self) -> State:
         """Give what a grouping that is built on this one keeps from barrier to barrier, at the beginning."""
@@ -127,13 +138,16 @@ class Even(Grouping):
 
     def merge(self, states: Sequence[State]) -> State:
         state = states[0]
-        nothing = _nothing_counted(state, self.fair_by(state), state["ahead"] / len(states))
-        return {**state, "source": np.array(len(states)), **nothing}
+        return {**state, "source": np.array(len(states)), **_nothing_counted(state, state["ahead"] / len(states))}
+
+    @property
+    def measures(self) -> bool:
+        return self.measure_capacities
 
     def calibrate(
         self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
     ) -> Sequence[State]:
-        if not self.measure_capacities:
+        if not self.measures:
             return states
         measured = (tuples > 0) & (busy_s > 0)
         latest = tuples / np.where(measured, busy_s, 1.0)
@@ -150,21 +164,22 @@ class Even(Grouping):
         known = speeds > 0
         if not known.any():
             return self.fair
-        speeds = np.where(known, speeds, speeds[known].mean())
+        speeds = np.where(known, speeds, speeds[known].mean()).clip(min=_SLOWEST * speeds.max())
         return fair_shares(speeds, self.n_workers) if speeds.max() > _UNEQUAL * speeds.min() else self.fair
 
     def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
         if not any(state["n"] for state in states):
             return states
-        # Sources may have cut keys on their own: the plan to go on from is that of who did most of it.
-        base = max(states, key=lambda state: int(state["local_plans"]))
+        # A source may have lost its memory: the one with most barriers knows best. Sources may have cut keys on their
+        # own: of those, the plan to go on from is that of who did most of it.
+        base = max(states, key=lambda state: (int(state["barriers"]), int(state["local_plans"])))
         salt, fair = np.uint64(base["salt"]), self.fair_by(base)
         plan, history, latest = gather(base, states)
         epoch = now_ms // (1000 * self.half_life_s)
         halvings = min(max(epoch - int(base["epoch"]), 0), 60) if base["epoch"] >= 0 else 0
         history = history.faded(0.0 if contradicts(plan, history, latest) else 0.5**halvings)
         plan, statistics = self._rename(plan, history.plus(latest), states, salt)
-        ahead = base["ahead"] * 0.5**halvings + sum(_sent(state, fair) for state in states) - fair * latest.weight
+        ahead = base["ahead"] * 0.5**halvings + sum(map(_sent, states)) - fair * latest.weight
         steady = statistics.steadied()
         plan, notes = self._revise(plan, steady, fair, base)
         common: State = {
@@ -175,10 +190,11 @@ class Even(Grouping):
             "bucket_history": statistics.buckets,
             "weights": np.array([statistics.weight, statistics.square]),
             "ahead": ahead,
+            "fair": fair,
             **notes,
             **plan.snapshot(),
         }
-        common = {**common, **_nothing_counted(common, fair, ahead / len(states))}
+        common = {**common, **_nothing_counted(common, ahead / len(states))}
         return [{**common, "source": state["source"], **self._faded_sketch(state, halvings, plan)} for state in states]
 
     def remark(self, state: State) -> str:
@@ -201,6 +217,7 @@ class Even(Grouping):
         buckets = plan.buckets_of(plan.keys, salt)
         at_home = plan.owners == plan.bucket_owners[buckets]
         small = statistics.keys < np.where(at_home, target / (4 * self.resolution), _GONE)
+        small[np.argsort(-statistics.keys, kind="stable")[self.most_names :]] = True
         kept = (plan.owners < 0) | ~small
         return plan.keeping(kept), statistics.keeping(kept, buckets)
 
@@ -230,19 +247,19 @@ class Even(Grouping):
 
 def _units(fair: NDArray[np.float64]) -> NDArray[np.int64]:
     """Give what a tuple adds to the standing of each worker: the more, the less it can do."""
-    units: NDArray[np.int64] = np.maximum(np.rint(_UNIT / (fair * fair.size)), 1).astype(np.int64)
+    units: NDArray[np.int64] = np.rint(_UNIT / np.maximum(fair * fair.size, _WEAKEST)).astype(np.int64)
     return units
 
 
-def _sent(state: State, fair: NDArray[np.float64]) -> NDArray[np.int64]:
+def _sent(state: State) -> NDArray[np.int64]:
     """Give the tuples that a source has sent to each worker since the barrier."""
-    sent: NDArray[np.int64] = (state["standing"] - state["standing_before"]) // _units(fair)
+    sent: NDArray[np.int64] = (state["standing"] - state["standing_before"]) // _units(state["fair"])
     return sent
 
 
-def _nothing_counted(state: State, fair: NDArray[np.float64], ahead: NDArray[np.float64]) -> State:
+def _nothing_counted(state: State, ahead: NDArray[np.float64]) -> State:
     """Give the counters of a source at the beginning of a batch; `ahead` are tuples that its workers had too many."""
-    standing = np.rint(ahead * _units(fair)).astype(np.int64)
+    standing = np.rint(ahead * _units(state["fair"])).astype(np.int64)
     keys, buckets = np.zeros(state["plan_keys"].size, np.int64), np.zeros(state["plan_bucket_owners"].size, np.int64)
     return {
         "key_counts": keys,
@@ -254,10 +271,16 @@ def _nothing_counted(state: State, fair: NDArray[np.float64], ahead: NDArray[np.
         "standing_before": standing,
         "unnamed": np.array(0),
         "n": np.array(0),
-        "next_check": np.array(_FIRST_CHECK),
-        "stride": np.array(_FIRST_CHECK),
+        "n_seen": np.array(0),
+        "next_check": np.array(_first_check(standing.size)),
+        "step": np.array(_first_check(standing.size)),
         "local_plans": np.array(0),
     }
+
+
+def _first_check(n_workers: int) -> int:
+    """Give the tuples after which a source looks at its plan: fewer would say nothing about so many workers."""
+    return max(_FIRST_CHECK, n_workers)
 
 
 class _EvenRouter(Router):
@@ -265,17 +288,18 @@ class _EvenRouter(Router):
         self._grouping = grouping
         self._state = state  # never changed in place; what routing changes is copied below
         self._salt = np.uint64(state["salt"])
-        self._fair = grouping.fair_by(state)
+        self._fair = state["fair"]
         self._units = _units(self._fair)
-        self._key_history = state["key_history"]
+        self._history = {name: state[f"{name}_history"] for name in ("key", "bucket")}
         self._counts = {name: state[f"{name}_counts"].copy() for name in ("key", "bucket")}
         self._seen = {name: state[f"{name}_seen"] for name in ("key", "bucket")}
         self._standing = state["standing"].copy()
         self._standing_seen = state["standing_seen"]
         self._unnamed = int(state["unnamed"])
         self._n = int(state["n"])
+        self._n_seen = int(state["n_seen"])
         self._next_check = int(state["next_check"])
-        self._stride = int(state["stride"])
+        self._step = int(state["step"])
         self._local_plans = int(state["local_plans"])
         self._sketch = SpaceSaving(grouping.n_counters, salt=self._salt)
         self._sketch.restore(state)
@@ -287,8 +311,9 @@ class _EvenRouter(Router):
         # Where each cut key's sequence begins: different for every source and every plan, lest all of them favour the
         # same pieces.
         numbers = (int(self._state["barriers"]), int(self._state["source"]), self._local_plans)
-        begin = make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2])
-        self._phases = rehash(np.arange(len(plan.shares), dtype=np.uint64), int(begin))
+        begin = int(make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2]))
+        self._phases = rehash(np.arange(len(plan.shares), dtype=np.uint64), begin)
+        self._first_turn = begin % (1 << 16)
 
     def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
         workers = np.empty(keys.size, dtype=np.int32)
@@ -317,6 +342,7 @@ class _EvenRouter(Router):
                 self._standing,
                 self._units,
                 self._unnamed,
+                self._first_turn,
                 sketch.index,
                 sketch.keys,
                 sketch.counts,
@@ -331,39 +357,46 @@ class _EvenRouter(Router):
 
     def _check(self) -> None:
         """Look whether the plan still holds, and mend it on one's own account if it does not."""
-        step, long = self._stride, self._n >= _LONG
-        fair = self._fair * step
-        excused = np.maximum((0.1 if long else 0.25) * fair, 5 * np.sqrt(fair))
-        excess = (self._standing - self._standing_seen) / self._units - fair
-        ahead = self._standing / self._units
-        self._stride = min(2 * step, _LAST_STEP)
-        if not self._grouping.single_owner and ((excess > excused) & (ahead - self._fair @ ahead > excused)).any():
-            share = 1 / (self._grouping.resolution if long else 2)
-            if self._mend(step, max(share * step / self._grouping.n_workers, _SURE)):
-                self._stride = _FIRST_CHECK
-        self._next_check += self._stride
+        grouping, n = self._grouping, self._n
+        stretch, long = n - self._n_seen, n >= _LONG
+        self._step = min(2 * self._step, max(_LONGEST_STEP, n // _RARE))
+        excused = 0.1 if long else 0.25
+        if not grouping.single_owner and is_overloaded(
+            self._standing, self._standing_seen, self._units, self._fair, stretch, n, excused, grouping.slack
+        ):
+            if self._mend(stretch, max(stretch / grouping.n_workers / (grouping.resolution if long else 2), _SURE)):
+                self._step = max(_first_check(grouping.n_workers), n // _RARE)
+            self._begin_stretch()
+        elif stretch >= min(self._n_seen, _LONGEST_STRETCH):
+            self._begin_stretch()
+        self._next_check += self._step
+
+    def _begin_stretch(self) -> None:
+        self._n_seen = self._n
         self._seen = {name: counts.copy() for name, counts in self._counts.items()}
         self._standing_seen = self._standing.copy()
 
-    def _mend(self, step: int, least: float) -> bool:
-        """Cut and move keys above a load by what this source has seen since the last check; says if any were."""
+    def _mend(self, stretch: int, least: float) -> bool:
+        """Cut and move keys above a load by what this source has seen in the last so many tuples; says if any were."""
+        latest = self._latest(stretch)
         keys, counts, errors = self._sketch.items()
-        sure = SAMPLE * (counts - errors)
+        sure, buckets = SAMPLE * (counts - errors), self._plan.buckets_of(keys, self._salt)
         new = (sure >= least) & ~np.isin(keys, self._plan.keys)
-        latest = self._latest(step)
+        if self._plan.keys.size + new.sum() > self._grouping.most_names:
+            self._forget((self._plan.owners >= 0) & (latest.keys < least))
+            latest = self._latest(stretch)
         if new.any():
-            buckets = self._plan.buckets_of(keys[new], self._salt)
-            latest = latest.naming(buckets, sure[new])
+            latest = latest.naming(buckets[new], sure[new])
             self._plan = self._plan.naming(keys[new], self._salt)
-            self._move_counts(buckets, latest.keys[-buckets.size :].astype(np.int64))
+            self._move_counts(buckets[new], latest.keys[-int(new.sum()) :].astype(np.int64))
         before = self._plan
         plan, _ = before.levelled(
             latest.steadied(),
-            self._fair * step,
+            self._fair * stretch,
             may_move_buckets=False,
             slack=self._grouping.slack,
             least=least,
-            budget=self._grouping.max_moved * step,
+            budget=self._grouping.max_moved * stretch,
         )
         self._local_plans += 1
         self._follow(plan)
@@ -372,26 +405,37 @@ class _EvenRouter(Router):
     def _move_counts(self, buckets: NDArray[np.int64], taken: NDArray[np.int64]) -> None:
         """Count for keys that have got a name what was counted for their buckets."""
         np.subtract.at(self._counts["bucket"], buckets, taken)
-        self._counts["key"] = np.concatenate([self._counts["key"], taken])
-        self._seen["key"] = np.concatenate([self._seen["key"], np.zeros_like(taken)])
-        self._key_history = np.concatenate([self._key_history, np.zeros(taken.size)])
+        nothing = np.zeros_like(taken)
+        for name, more in (("_counts", taken), ("_seen", nothing), ("_history", nothing)):
+            of = getattr(self, name)
+            of["key"] = np.concatenate([of["key"], more])
 
-    def _latest(self, step: int) -> Statistics:
+    def _forget(self, gone: NDArray[np.bool_]) -> None:
+        """Take their names from some keys, none of which is cut."""
+        buckets = self._plan.buckets_of(self._plan.keys[gone], self._salt)
+        self._plan = self._plan.keeping(~gone)
+        for of in (self._counts, self._seen, self._history):
+            of["bucket"] = of["bucket"].copy()
+            np.add.at(of["bucket"], buckets, of["key"][gone])
+            of["key"] = of["key"][~gone]
+
+    def _latest(self, stretch: int) -> Statistics:
         keys, buckets = (np.maximum(self._counts[name] - self._seen[name], 0.0) for name in ("key", "bucket"))
-        return Statistics(keys=keys, buckets=buckets, weight=float(step), square=float(step))
+        return Statistics(keys=keys, buckets=buckets, weight=float(stretch), square=float(stretch))
 
     def snapshot(self) -> State:
         return {
             **{name: array.copy() for name, array in self._state.items()},
-            "key_history": self._key_history.copy(),
+            **{f"{name}_history": weights.copy() for name, weights in self._history.items()},
             **{f"{name}_counts": counts.copy() for name, counts in self._counts.items()},
             **{f"{name}_seen": counts.copy() for name, counts in self._seen.items()},
             "standing": self._standing.copy(),
             "standing_seen": self._standing_seen.copy(),
             "unnamed": np.array(self._unnamed),
             "n": np.array(self._n),
+            "n_seen": np.array(self._n_seen),
             "next_check": np.array(self._next_check),
-            "stride": np.array(self._stride),
+            "step": np.array(self._step),
             "local_plans": np.array(self._local_plans),
             **self._plan.snapshot(),
             **self._sketch.snapshot(),

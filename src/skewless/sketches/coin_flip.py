@@ -168,6 +168,27 @@ def _predict(
     return begin, n_events
 
 
+@njit(cache=True)
+def _note_all(
+    index: Any,
+    keys: Any,
+    vectors: Any,
+    hot: Any,
+    marks: Any,
+    salts: Any,
+    noted_keys: Any,
+    bits: Any,
+    min_bits: int,
+    decline: int,
+    event_keys: Any,
+    appended: Any,
+) -> None:
+    for i in range(noted_keys.size):
+        note(
+            index, keys, vectors, hot, marks, salts, noted_keys[i], bits[i], min_bits, decline, event_keys, appended
+        )  # fmt: skip
+
+
 def require_coin(threshold: int, length: int, min_bits: int, decline: float) -> None:
     """Refuse parameters of the predictor outside their ranges.
 
@@ -222,11 +243,11 @@ class CoinFlip:
 
     Deviations: none in the rule. Heads are counted in one random word, not flip by flip. The paper shifts p times m of
     the m vectors at each update; here what is due adds up in whole units, and each one draws a vector at random: the
-    same share in the mean, at a cost of p m per update, which is constant. Like the authors' synopsis this one deletes a
-    hot key when its vector is empty, not when it has lost one of its two bits. Theorem 3 bounds the synopsis by 1 / p:
-    that holds where at least half of the updates are those of hot keys. Its proof lets every vector be shifted within
-    1 / p updates, where chance takes longer: without hot keys the mean is 2 / p. A full synopsis takes no new key until
-    one leaves.
+    same share in the mean, at a cost of p m per update, which is constant. Like the authors' synopsis this one deletes
+    a hot key when its vector is empty, not when it has lost one of its two bits. Theorem 3 bounds the synopsis by
+    1 / p: that holds where hot keys have about half of the tuples or more. Its proof lets every vector be shifted
+    within 1 / p updates, where chance takes longer: without hot keys the mean is 2 / p. A full synopsis takes no new
+    key until one leaves.
     """
 
     def __init__(
@@ -234,11 +255,11 @@ class CoinFlip:
     ) -> None:
         require_coin(threshold, length, min_bits, decline)
         self.threshold, self.length, self.min_bits, self.decline = threshold, length, min_bits, decline
-        self.shift_share = share_in_units(decline)
+        self.shift_share = max(1, round(decline * UNIT))  # whole, so that every machine adds up the same
         self.coin = make_salt(seed, use=_COIN)
         self.salts = np.array([make_salt(seed, use=_DECLINE), make_salt(seed, use=_INDEX)], dtype=np.uint64)
         self.flipped = 0
-        capacity = synopsis_capacity(decline)
+        capacity = capacity_for(ceil(_ROOM / decline))
         self.keys = np.zeros(capacity, dtype=np.uint64)
         self.vectors = np.zeros(capacity, dtype=np.uint64)
         self.is_hot = np.zeros(capacity, dtype=np.bool_)
@@ -285,6 +306,17 @@ class CoinFlip:
             if begin == keys.size:
                 return Events(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def note(self, keys: NDArray[np.uint64], bits: NDArray[np.uint8]) -> None:
+        """Update the synopsis by large values that were flipped elsewhere: keys and the bits that they set."""
+        _note_all(
+            self.index, self.keys, self.vectors, self.is_hot, self.marks, self.salts, keys, bits, self.min_bits,
+            self.shift_share, *self.room_for_events(),
+        )  # fmt: skip
+
+    def room_for_events(self) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Give arrays that hold the events of any one update."""
+        return np.empty(self.keys.size + 1, dtype=np.uint64), np.empty(self.keys.size + 1, dtype=np.bool_)
+
     def hot(self) -> NDArray[np.uint64]:
         """Give the keys that are hot now, in ascending order."""
         return np.sort(self.keys[: self.n][self.is_hot[: self.n]])
@@ -293,20 +325,27 @@ class CoinFlip:
         """Give the keys of the synopsis, their vectors, and whether they are hot."""
         return self.keys[: self.n].copy(), self.vectors[: self.n].copy(), self.is_hot[: self.n].copy()
 
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Copy the synopsis and how far the coins have come, to go on from with `restore`."""
+        keys, vectors, is_hot = self.items()
+        return {
+            "synopsis_keys": keys,
+            "synopsis_vectors": vectors,
+            "synopsis_hot": is_hot,
+            "synopsis_marks": self.marks.copy(),
+            "synopsis_flipped": np.array(self.flipped),
+        }
 
-def share_in_units(decline: float) -> int:
-    """Give a share as a whole number of units, so that every machine adds up the same.
-
-    >>> share_in_units(0.25) == UNIT // 4
-    True
-    """
-    return max(1, round(decline * UNIT))
-
-
-def synopsis_capacity(decline: float) -> int:
-    """Give the keys that a synopsis has room for.
-
-    >>> synopsis_capacity(0.01)
-    512
-    """
-    return capacity_for(ceil(_ROOM / decline))
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take over the snapshot of a predictor with the same parameters and seed."""
+        keys = state["synopsis_keys"]
+        if keys.size > self.keys.size or keys.size != state["synopsis_marks"][N]:
+            raise SkewlessError(
+                f"a synopsis with room for {self.keys.size} keys cannot go on from a snapshot of another size"
+            )
+        self.keys[: keys.size] = keys
+        self.vectors[: keys.size] = state["synopsis_vectors"]
+        self.is_hot[: keys.size] = state["synopsis_hot"]
+        self.marks[:] = state["synopsis_marks"]
+        self.flipped = int(state["synopsis_flipped"])
+        self.index = make_index(keys, self.keys.size, self.salts[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, log, log2
+from math import ceil, log1p, log2
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from skewless.errors import SkewlessError, require_at_least
 from skewless.hashing import mix
 
-TOP: Final = int(np.iinfo(np.uint16).max)
+TOP: Final = int(np.iinfo(np.uint8).max)
 """A counter that has come so far stays there."""
 _SMALLEST: Final = 64
+_MOST_HASHES: Final = 4
 _UNSALTED: Final = np.uint64(0)
 
 
@@ -89,7 +90,7 @@ class CountingBloom:
 
     A key that is in it is always found. With no more than `expected_keys` keys in it, one that is not is found with a
     probability of about `false_positive_rate` at most. No counter goes below zero: deleting a key that is not there is
-    refused. No counter overflows: one that reaches 65535 stays there for good, so that its keys are still found, and
+    refused. No counter overflows: one that reaches 255 stays there for good, so that its keys are still found, and
     `n_stuck` tells how many have. `counters` is public: kernels query with `holds`, and change with `insert` and
     `erase`.
 
@@ -102,14 +103,15 @@ class CountingBloom:
     Reference
     ---------
     Fan, Cao, Almeida & Broder, *Summary Cache: a Scalable Wide-Area Web Cache Sharing Protocol* (2000), section V.
-    Deviations: 16 bits a counter instead of 4; their number is rounded up to a power of two; the hashes of a key are
-    steps of one odd width, both taken from one 64-bit hash.
+    Deviations: 8 bits a counter instead of 4; at most 4 hashes, which need hardly more counters and much less time; the
+    number of counters is rounded up to a power of two; the hashes of a key are steps of one odd width, and both first
+    place and width come from one 64-bit hash.
     """
 
     def __init__(self, expected_keys: int, false_positive_rate: float = 0.01, *, salt: np.uint64 = _UNSALTED) -> None:
         self.n_hashes, size = filter_size(expected_keys, false_positive_rate)
         self.salt = np.uint64(salt)
-        self.counters = np.zeros(size, dtype=np.uint16)
+        self.counters = np.zeros(size, dtype=np.uint8)
 
     @property
     def memory(self) -> int:
@@ -143,7 +145,7 @@ class CountingBloom:
             raise SkewlessError(f"filters must agree in counters, hashes and salt to be merged; got {mine} and {its}")
         merged = CountingBloom(1, salt=self.salt)
         merged.n_hashes = self.n_hashes
-        merged.counters = np.minimum(self.counters.astype(np.int64) + other.counters, TOP).astype(np.uint16)
+        merged.counters = np.minimum(self.counters.astype(np.int64) + other.counters, TOP).astype(np.uint8)
         return merged
 
 
@@ -151,10 +153,11 @@ def filter_size(expected_keys: int, false_positive_rate: float) -> tuple[int, in
     """Give the number of hashes and of counters for so many keys at a rate of false positives.
 
     >>> filter_size(100, 0.01)
-    (7, 1024)
+    (4, 2048)
     """
     require_at_least("expected_keys", expected_keys, 1)
     if not 1e-9 <= false_positive_rate < 1:
         raise SkewlessError(f"false_positive_rate must be at least 1e-09 and below 1; got {false_positive_rate}")
-    wanted = ceil(-expected_keys * log(false_positive_rate) / log(2) ** 2)
-    return max(1, ceil(-log2(false_positive_rate))), max(_SMALLEST, 1 << (wanted - 1).bit_length())
+    n_hashes = min(_MOST_HASHES, max(1, ceil(-log2(false_positive_rate))))
+    wanted = ceil(-n_hashes * expected_keys / log1p(-(false_positive_rate ** (1 / n_hashes))))
+    return n_hashes, max(_SMALLEST, 1 << (wanted - 1).bit_length())

@@ -1,0 +1,88 @@
+"""Popularity-aware grouping, one tuple at a time: every source has a predictor of its own until the next barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from naive.coin_flip import NaiveCoinFlip, flip
+from naive.counting_bloom import NaiveCountingBloom
+from naive.groupings import two_choices
+from skewless import PopularityAware
+from skewless.hashing import make_salt
+
+
+@dataclass
+class Source:
+    """What one source knows and has noted since the last barrier."""
+
+    predictor: NaiveCoinFlip
+    bloom: NaiveCountingBloom
+    coin: int
+    turn: int
+    tuples: int = 0
+    notes: list[tuple[int, int, int]] = field(default_factory=list)  # at which tuple, key, bit
+
+
+class NaivePopularityAware:
+    """All sources together, as their number changes only at barriers."""
+
+    def __init__(self, grouping: PopularityAware, n_sources: int, seed: int) -> None:
+        self.grouping, self.seed = grouping, seed
+        sketch = grouping.make_predictor(seed)
+        self.agreed = NaiveCoinFlip(
+            grouping.threshold,
+            grouping.length,
+            grouping.min_bits,
+            grouping.decline_rate,
+            seed,
+            capacity=sketch.keys.size,
+        )
+        self.barriers = 0
+        n = grouping.n_workers
+        self.sources = [
+            self.begin(i, ((i * n // n_sources if n_sources < n else i) + seed) % n) for i in range(n_sources)
+        ]
+
+    def begin(self, source: int, turn: int) -> Source:
+        shape = self.grouping.make_filter(self.seed, self.grouping.make_predictor(self.seed).hot())
+        bloom = NaiveCountingBloom(shape.n_hashes, shape.counters.size, int(make_salt(self.seed)))
+        bloom.update(self.agreed.hot)
+        coin = int(make_salt(int(make_salt(self.agreed.coin, use=source)), use=self.barriers))
+        return Source(deepcopy(self.agreed), bloom, coin, turn)
+
+    def route(self, source: int, keys: Iterable[int]) -> list[int]:
+        return [self.route_one(self.sources[source], key) for key in keys]
+
+    def route_one(self, source: Source, key: int) -> int:
+        worker = two_choices(key, self.seed, self.grouping.n_workers)[0]
+        if source.bloom.contains(key):
+            worker = source.turn
+            source.turn = (source.turn + 1) % self.grouping.n_workers
+        threshold = self.grouping.threshold
+        heads = flip(source.coin, source.tuples, threshold + self.grouping.length)
+        if heads > threshold:
+            source.notes.append((source.tuples, key, heads - threshold - 1))
+            source.predictor.events = []
+            source.predictor.note(key, heads - threshold - 1)
+            for _, changed, appended in source.predictor.events:
+                (source.bloom.update if appended else source.bloom.remove)([changed])
+        source.tuples += 1
+        return worker
+
+    def barrier(self, n_sources: int) -> None:
+        """Let all go on as `n_sources` sources."""
+        notes = [
+            (at, number, key, bit)
+            for number, source in enumerate(self.sources)
+            for at, key, bit in source.notes[-self.grouping.n_notes :]
+        ]
+        for _, _, key, bit in sorted(notes):
+            self.agreed.note(key, bit)
+        self.barriers += 1
+        turns = [source.turn for source in self.sources]
+        late = sum(turns) % self.grouping.n_workers
+        self.sources = [
+            self.begin(i, turns[i]) if i < len(turns) else self.begin(len(turns), late) for i in range(n_sources)
+        ]
