@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profile and one Spark session."""
+"""What all tests share: the Hypothesis profile, one Spark session, and kernels that are compiled once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import os
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import settings
+
+from services.standalone import QUICK_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +24,26 @@ IN_CI = bool(os.environ.get("CI"))
 settings.register_profile("skewless", deadline=None, print_blob=True, max_examples=60, derandomize=IN_CI)
 settings.load_profile("skewless")
 
+os.environ.update(QUICK_JAVA)  # for the session below, and for every program that a test starts
+
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def kernels() -> None:
+    """Compile what Spark's Python workers will route with: each of them would do it, all at the same time."""
+    from skewless import GROUPINGS
+
+    keys = np.arange(5, dtype=np.uint64)
+    for make in GROUPINGS.values():
+        grouping = make(n_workers=2)
+        routers = [grouping.start(source, 2, 0) for source in (0, 1)]
+        for router in routers:
+            router.route(keys, 0)
+        states = grouping.barrier([router.snapshot() for router in routers], 1)
+        grouping.resume(grouping.merge(states)).route(keys, 1)
+
+
+@pytest.fixture(scope="session")
+def spark(kernels: None) -> Iterator[SparkSession]:  # noqa: ARG001
     """Give a local session with one core; without Java its tests are skipped, but not in CI."""
     reason = ""
     with warnings.catch_warnings():

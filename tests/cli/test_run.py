@@ -35,10 +35,14 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.usefixtures("kernels")
 def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path) -> None:
     """Also what a run writes to standard output and standard error: Spark's own words are not among it."""
+    (tmp_path / "in").mkdir()
+    for batch in range(3):
+        rows = [f"{'hot' if i % 3 else i % 50},{60 * batch + i / 10}\n" for i in range(200)]
+        (tmp_path / "in" / f"{batch}.csv").write_text("".join(["who,at\n", *rows]))
     command = [
-        "run", "-g", "DKG", "--set", "expected_keys=50", "--tuples", "600", "--batch-size", "200", "--workers", "2",
-        "--sources", "1", "--window", "1s", "--master", "local[2]", "--checkpoint", str(tmp_path / "check"),
-        "--output", str(tmp_path / "out"),
+        "run", "-g", "DKG", "--set", "expected_keys=50", "--input", str(tmp_path / "in"), "--key", "who",
+        "--time", "at", "--workers", "2", "--window", "1s", "--master", "local[2]", "--output", str(tmp_path / "out"),
+        "--checkpoint", str(tmp_path / "check"),
     ]  # fmt: skip
     process = subprocess.Popen(
         [*SKEWLESS, *command, "--process-ms", "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -106,9 +110,9 @@ def test_spark_that_does_not_start_is_one_line(
         (("--master", nobody), {}, f"no Spark master answers at {nobody}"),
         ((), {"JAVA_HOME": "/nowhere"}, "there is none in JAVA_HOME (/nowhere)"),
     ]:
-        with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_info:
-            for name, value in environment.items():
-                patch.setenv(name, value)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit) as exit_info:
             main(["run", *arguments])
         printed = capsys.readouterr()
         assert (exit_info.value.code, printed.out, len(printed.err.splitlines())) == (2, "", 1), printed.err

@@ -1,4 +1,4 @@
-"""Slow, readable twin of the planner: dictionaries of pieces, whole numbers, everything summed up anew at every step."""
+"""Slow, readable twin of the planner: dictionaries of pieces, whole numbers, all sums anew at every step."""
 
 from __future__ import annotations
 
@@ -101,6 +101,17 @@ class NaiveLevel:
         self.pieces[place][taker] = share
         return True
 
+    def most_overloaded(self, slack: float, stuck: set[int]) -> int | None:
+        overloaded = [w for w in self.workers if w not in stuck and -self.missing(w) > slack * self.targets[w]]
+        return min(overloaded, key=self.missing, default=None)
+
+    def hand_over(self, giver: int, taker: int, least: float) -> bool:
+        place = self.largest_piece(giver, least)
+        if place is not None:
+            self.pieces[place][taker] = self.pieces[place][giver]
+            self.pieces[place][giver] = 0
+        return place is not None
+
     def level(
         self, *, may_cut: bool, may_move_buckets: bool, slack: float, least: float, budget: float
     ) -> tuple[int, list[int]]:
@@ -109,16 +120,8 @@ class NaiveLevel:
         buckets = range(self.n_keys, len(self.loads) if may_move_buckets else self.n_keys)
         moved: list[int] = []
         stuck: set[int] = set()
-        while True:
+        while (giver := self.most_overloaded(slack, stuck)) is not None:
             self.count_step()
-            overloaded = [
-                worker
-                for worker in self.workers
-                if worker not in stuck and -self.missing(worker) > slack * self.targets[worker]
-            ]
-            if not overloaded:
-                break
-            giver = min(overloaded, key=self.missing)
             if self.flow_from(giver):
                 continue
             taker = max(self.workers, key=lambda worker: (self.missing(worker), -worker))
@@ -131,20 +134,13 @@ class NaiveLevel:
                 self.part(giver, taker)
                 if self.cut(giver, taker, share, least):
                     continue
-            if item is None:
-                item = self.largest(keys, giver, max(least, 1), room)
-            if item is None:
-                item = self.largest(buckets, giver, max(least, 1), room)
+            for items in (keys, buckets):
+                item = self.largest(items, giver, max(least, 1), room) if item is None else item
             if item is not None:
                 self.owners[item] = taker
                 moved.append(item)
-                continue
-            place = self.largest_piece(giver, max(least, slack * self.targets[giver], 1)) if may_cut else None
-            if place is None:
+            elif not (may_cut and self.hand_over(giver, taker, max(least, slack * self.targets[giver], 1))):
                 stuck.add(giver)
-            else:
-                self.pieces[place][taker] = self.pieces[place][giver]
-                self.pieces[place][giver] = 0
         return sum(self.loads[item] for item in moved), moved
 
 

@@ -1,9 +1,10 @@
-"""A driver program: skewed rows, counted by plain Spark and by the groupings asked for; prints the results as JSON.
+"""A driver program: skewed rows, counted by plain Spark and by the groupings asked for, as often as it is asked.
 
-Options: `master` or `remote`, `groupings`, `rows`, `workers`; `variance` for a combiner that Spark cannot merge itself;
-`seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
-`cost_ms` and `ledger` to make the reduce side slow and to see from outside how far it is; `unguarded` to switch off
-what the operator insists on, after it has looked.
+Its argument says where to go: `master`, with options `java` for the executors, or `remote`. Each line of standard input
+is a question, each line of standard output the answer, both in JSON. A question has `groupings`, `rows`, `workers`;
+`variance` for a combiner that Spark cannot merge itself; `seed` and `shuffled` for rows that come through a shuffle of
+their own, in an order that no two attempts share; `cost_ms` and `ledger` to make the reduce side slow and to see from
+outside how far it is; `unguarded` to switch off what the operator insists on, after it has looked.
 """
 
 from __future__ import annotations
@@ -49,9 +50,8 @@ def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, An
     if options.get("variance"):
         combiners["spread"] = Variance("v")
     counted = grouped.agg(**combiners)
-    if options.get("unguarded"):
-        for guard in GUARDS:
-            df.sparkSession.conf.set(guard, "false")
+    for guard in GUARDS:
+        df.sparkSession.conf.set(guard, "false" if options.get("unguarded") else "true")
     rows = counted.collect()
     return {
         "rows": [[row["k"], row["n"], row["s"], row["spread"] if "spread" in combiners else None] for row in rows],
@@ -67,20 +67,27 @@ def start(options: dict[str, Any]) -> SparkSession:
         options["master"],
         spark_sql_shuffle_partitions="2",
         spark_executor_memory="512m",
+        spark_executor_extraJavaOptions=options["java"],
         spark_driver_memory="1g",
+        spark_shuffle_readHostLocalDisk="false",  # as on machines of their own: the files of the dead are gone
+        spark_shuffle_io_retryWait="100ms",
         spark_scheduler_minRegisteredResourcesRatio="1.0",  # both executors, from the first task on
         spark_scheduler_maxRegisteredResourcesWaitingTime="120s",
     )
 
 
-def main() -> None:
-    options = json.loads(sys.argv[1])
-    spark = start(options)
+def answer(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     df = make_rows(spark, options)
     counted = {grouping: count(df, grouping, options) for grouping in options["groupings"]}
     plain = df.groupBy("k").agg(sf.count("*").alias("n"), sf.sum("v").alias("s"), sf.var_samp("v").alias("spread"))
     expected = [[row["k"], row["n"], row["s"], row["spread"]] for row in plain.collect()]
-    print(json.dumps({"counted": counted, "plain": expected, "session": type(spark).__module__}))  # noqa: T201
+    return {"counted": counted, "plain": expected, "session": type(spark).__module__}
+
+
+def main() -> None:
+    spark = start(json.loads(sys.argv[1]))
+    for line in sys.stdin:
+        print(json.dumps(answer(spark, json.loads(line))), flush=True)  # noqa: T201
     spark.stop()
 
 

@@ -28,6 +28,10 @@ _PROC: Final = Path("/proc")
 _DEPLOY: Final = "org.apache.spark.deploy"
 _T = TypeVar("_T")
 
+QUICK: Final = "-XX:TieredStopAtLevel=1"
+"""No program here lives long enough to earn what the second compiler of Java costs: half of all CPU time."""
+QUICK_JAVA: Final = dict.fromkeys(("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"), QUICK)
+
 
 def require_java() -> None:
     """Skip the test where Spark cannot run or processes cannot be found; in CI that is a failure."""
@@ -87,6 +91,24 @@ class Program:
             pytest.fail(f"{self.process.args!r} ended with {self.process.returncode}:\n{self.told()}")
         return json.loads(self.output.read_text().splitlines()[-1])
 
+    def ask(self, question: Mapping[str, Any]) -> Callable[[], Any]:
+        """Send a question, as a line of JSON; gives the function that waits for the answer."""
+        assert self.process.stdin is not None
+        number = len(self._answers())
+        self.process.stdin.write(json.dumps(question).encode() + b"\n")
+        self.process.stdin.flush()
+
+        def look() -> str | None:
+            answers = self._answers()
+            if len(answers) == number and self.has_ended():
+                pytest.fail(f"{self.process.args!r} ended with {self.process.returncode}:\n{self.told()}")
+            return answers[number] if len(answers) > number else None
+
+        return lambda: json.loads(wait_for(look, f"the answer to {question}", seconds=240))
+
+    def _answers(self) -> list[str]:
+        return [line for line in self.output.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
 
 @contextmanager
 def running(command: Sequence[str], folder: Path, name: str, **env: str) -> Iterator[Program]:
@@ -97,7 +119,7 @@ def running(command: Sequence[str], folder: Path, name: str, **env: str) -> Iter
             command,
             cwd=folder,
             env=_environment(folder) | env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=out,
             stderr=errors,
             start_new_session=True,
@@ -107,6 +129,8 @@ def running(command: Sequence[str], folder: Path, name: str, **env: str) -> Iter
             yield program
         finally:
             program.kill()
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def driver(script: str, options: Mapping[str, Any], folder: Path, name: str = "driver", **env: str) -> Any:
@@ -188,6 +212,7 @@ def running_cluster(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
 def _environment(folder: Path) -> dict[str, str]:
     spark = {name for name in os.environ if name.startswith(("SPARK_", "PYSPARK_"))}
     return {name: value for name, value in os.environ.items() if name not in spark} | {
+        **QUICK_JAVA,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONWARNINGS": "default",
         "SPARK_LOCAL_DIRS": str(folder / "blocks"),

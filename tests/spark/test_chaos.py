@@ -13,41 +13,37 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from services.representatives import ON_SPARK
 from services.standalone import Program, driver, require_java, wait_for
-from services.stream_driver import STREAM
-from skewless.streams import make_stream
+from skewless import Zipf
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
 
 WORKERS = 4
-BATCHES = 8
-BATCH = 4000
+SOURCES = 2
+BATCH = 2000
 
 
 @pytest.mark.parametrize(
     ("seed", "kills", "grouping"),
     [(1, 2, "even"), *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=chaos_long) for n in range(2, 10))],
 )
+@pytest.mark.usefixtures("kernels")
 def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: int, kills: int, grouping: str) -> None:
     require_java()
     chance = Random(seed)
-    tuples = BATCHES * BATCH - chance.randrange(BATCH)
-    options = {
-        "folder": str(tmp_path),
-        "tuples": tuples,
-        "batch": BATCH,
-        "seed": seed,
-        "grouping": grouping,
-        "cost_ms": 0.2,
-    }
+    n_batches = 2 * kills + 1
+    expected = write_input(tmp_path / "input", n_batches, seed)
+    options = {"folder": str(tmp_path), "workers": WORKERS, "grouping": grouping, "cost_ms": 0.4}
     story = [f"seed {seed}", str(options)]
     for number in range(kills):
-        batch = last_commit(tmp_path) + chance.randint(2, 3)
+        # One batch at least is done before the first kill; later on the batch that was hit may be hit again.
+        batch = last_commit(tmp_path) + (chance.randint(1, 2) if number else 2)
         during = number % 2 == 0
         delay = chance.uniform(0, 1.5) if number > 1 else 0.0  # the first two hit the moment that they are named for
         with driver("stream_driver.py", options, tmp_path, f"run-{number}") as program:
@@ -55,7 +51,7 @@ def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: in
             wait_for(
                 lambda look=look, batch=batch, program=program: look(tmp_path, batch, program),  # type: ignore[misc]
                 f"batch {batch}; {story}",
-                pause=0.002,
+                pause=0.01,
             )
             time.sleep(delay)
             program.kill()
@@ -67,13 +63,23 @@ def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: in
         story.append(f"killed {'during' if during else 'after'} batch {batch}, before commit {hit}; ledger: {damage}")
     with driver("stream_driver.py", options, tmp_path, "last-run") as program:
         program.result()
-    assert last_commit(tmp_path) == BATCHES - 1, story
-    keys = make_stream(STREAM).slice(0, tuples, tuples=tuples, seed=seed)
-    expected = Counter(keys.to_pylist())
-    found = latest(tmp_path)
+    assert last_commit(tmp_path) == n_batches - 1, story
+    found = latest(tmp_path, n_batches)
     wrong = {key: (found.get(key), n) for key, n in expected.items() if found.get(key) != n}
     assert not wrong, f"(found, expected) by key: {wrong}; {story}"
     assert found.keys() == expected.keys(), story
+
+
+def write_input(folder: Path, n_batches: int, seed: int) -> Counter[int]:
+    """Write a file for each source of each batch; give the count of each key."""
+    folder.mkdir()
+    n_files = n_batches * SOURCES
+    keys = Zipf(n_keys=2000).slice(0, n_batches * BATCH, tuples=n_batches * BATCH, seed=seed)
+    for number in range(n_files):
+        file = folder / f"{number:03}.parquet"
+        pq.write_table(pa.table({"key": keys[number * len(keys) // n_files :][: len(keys) // n_files]}), file)
+        os.utime(file, (number, number))  # Spark takes the oldest first
+    return Counter(keys.to_pylist())
 
 
 def sources(folder: Path, batch: int) -> list[Path]:
@@ -84,7 +90,7 @@ def routed(folder: Path, batch: int, program: Program) -> bool | None:
     """See a batch under way: its rows are routed, but not all workers are done."""
     must_run(program)
     done = list((folder / "ledger" / f"{batch:012d}").glob("worker-*.npz"))
-    return (len(sources(folder, batch)) == 2 and len(done) < WORKERS) or None
+    return (len(sources(folder, batch)) == SOURCES and len(done) < WORKERS) or None
 
 
 def committed(folder: Path, batch: int, program: Program) -> bool | None:
@@ -110,10 +116,10 @@ def break_ledger(ledger: Path, damage: str) -> None:
             file.write_bytes(file.read_bytes()[:50])
 
 
-def latest(folder: Path) -> dict[Any, int]:
+def latest(folder: Path, n_batches: int) -> dict[Any, int]:
     """Give the last update of each key."""
     counts: dict[Any, int] = {}
-    for batch in range(BATCHES):
+    for batch in range(n_batches):
         for file in (folder / "updates" / f"batch={batch}").glob("*.parquet"):
             table = pq.read_table(file, partitioning=None)
             counts.update(zip(table["key"].to_pylist(), table["n"].to_pylist(), strict=True))

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from services.representatives import ON_SPARK
-from services.standalone import driver, find, require_java, running, spark_command, wait_for
+from services.standalone import Program, driver, find, require_java, running, spark_command, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a Connect server; give its address."""
+def client(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:  # noqa: ARG001
+    """Start a Connect server and a client of it, which answers questions."""
     require_java()
     missing = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if not _is_there(name)]
     if missing:
@@ -26,6 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
+        "spark.python.daemon.module": "skewless.spark.daemon",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
@@ -33,9 +33,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    with running(command, tmp_path_factory.mktemp("connect"), "server") as program:
-        port = wait_for(lambda: find(program, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
-        yield f"sc://127.0.0.1:{port}"
+    folder = tmp_path_factory.mktemp("connect")
+    with running(command, folder, "server") as server:
+        port = wait_for(lambda: find(server, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
+        with driver("batch_driver.py", {"remote": f"sc://127.0.0.1:{port}"}, folder) as program:
+            yield program
 
 
 def _is_there(module: str) -> bool:
@@ -50,10 +52,8 @@ def ordered(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("variance", [False, True], ids=["native", "python"])
-def test_all_groupings_equal_plain_spark_through_connect(server: str, tmp_path: Path, variance: bool) -> None:
-    options = {"remote": server, "groupings": ON_SPARK, "rows": 3000, "workers": 4, "variance": variance}
-    with driver("batch_driver.py", options, tmp_path) as program:
-        result = program.result(seconds=120)
+def test_all_groupings_equal_plain_spark_through_connect(client: Program, variance: bool) -> None:
+    result = client.ask({"groupings": ON_SPARK, "rows": 3000, "workers": 4, "variance": variance})()
     assert result["session"].startswith("pyspark.sql.connect")
     expected = ordered(result["plain"])
     assert sum(n for _, n, _, _ in expected) == 3000

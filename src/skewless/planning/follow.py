@@ -40,6 +40,7 @@ def follow_plan(
     standing: Any,
     units: Any,
     unnamed: int,
+    first_turn: int,
     sketch_index: Any,
     sketch_keys: Any,
     sketch_counts: Any,
@@ -80,9 +81,10 @@ def follow_plan(
             bucket_counts[bucket] += 1
             worker = np.int64(bucket_owners[bucket])
             unnamed += 1
-            if unnamed & (SAMPLE - 1) == 0:
+            turn = unnamed + (unnamed >> 6) + first_turn  # each block of 64 another one of four: keys may take turns
+            if turn & (SAMPLE - 1) == 0:
                 weight = 1 if unnamed <= _DENSE else 4
-                if unnamed & (weight * SAMPLE - 1) == 0:
+                if turn & (weight * SAMPLE - 1) == 0:
                     counter = find(sketch_index, sketch_keys, key, word)
                     if counter == FREE:
                         counter = take_counter(

@@ -19,7 +19,7 @@ from numba import njit
 
 NOBODY: Final = -1  # a row of `amounts` without a key, a worker without a predecessor
 NO_PIECE: Final = -1.0  # in `amounts`, where a cut key has no piece on a worker; 0 is an empty piece
-_TINY: Final = 1e-9  # of all load: differences below it are rounding
+TINY: Final = 1e-9  # of all load: less than that is rounding
 
 
 @njit(cache=True)
@@ -37,14 +37,15 @@ def worker_loads(loads: Any, owners: Any, amounts: Any) -> Any:
 
 
 @njit(cache=True)
-def _search(begin: Any, end: Any, missing: Any, amounts: Any, before: Any, through: Any) -> Any:
+def _search(begin: Any, end: Any, missing: Any, amounts: Any, cut_items: Any, before: Any, through: Any) -> Any:
     """Go along pieces from `begin` to `end`, empty ones too; or, if `end` is NOBODY, as load can flow, to who has room.
 
     Gives the worker found, or NOBODY, and leaves the way back in `before` (workers) and `through` (rows of `amounts`).
     """
-    n_rows, n_workers = amounts.shape
+    n_workers = missing.size
     queue = np.empty(n_workers, dtype=np.int64)
-    rows_left = np.ones(n_rows, dtype=np.bool_)
+    rows = np.flatnonzero(cut_items != NOBODY)
+    n_left = rows.size  # rows[:n_left] have not been passed yet
     before[:] = NOBODY
     before[begin] = begin
     queue[0] = begin
@@ -54,16 +55,19 @@ def _search(begin: Any, end: Any, missing: Any, amounts: Any, before: Any, throu
         head += 1
         if worker == end or (end == NOBODY and missing[worker] > 0):
             return worker
-        for row in range(n_rows):
-            passable = amounts[row, worker] > 0 or (end != NOBODY and amounts[row, worker] == 0)
-            if rows_left[row] and passable:
-                rows_left[row] = False
-                for other in range(n_workers):
-                    if amounts[row, other] >= 0 and before[other] == NOBODY:
-                        before[other] = worker
-                        through[other] = row
-                        queue[tail] = other
-                        tail += 1
+        n_kept = 0
+        for row in rows[:n_left]:
+            if not (amounts[row, worker] > 0 or (end != NOBODY and amounts[row, worker] == 0)):
+                rows[n_kept] = row
+                n_kept += 1
+                continue
+            for other in range(n_workers):
+                if amounts[row, other] >= 0 and before[other] == NOBODY:
+                    before[other] = worker
+                    through[other] = row
+                    queue[tail] = other
+                    tail += 1
+        n_left = n_kept
     return NOBODY
 
 
@@ -89,14 +93,14 @@ def _shift(begin: Any, end: Any, limit: float, tiny: float, amounts: Any, before
 
 
 @njit(cache=True)
-def _flow_from(begin: Any, missing: Any, amounts: Any, tiny: float, before: Any, through: Any) -> bool:
+def _flow_from(begin: Any, missing: Any, amounts: Any, cut_items: Any, tiny: float, before: Any, through: Any) -> bool:
     """Let load flow from one worker to those with room, as far as pieces connect them; changes both arrays in place.
 
     `missing` is what each worker is short of, negative where it has too much. Says whether `begin` has come down to
     its target.
     """
     while missing[begin] < -tiny:
-        end = _search(begin, NOBODY, missing, amounts, before, through)
+        end = _search(begin, NOBODY, missing, amounts, cut_items, before, through)
         if end == NOBODY:
             return False
         flow = _shift(begin, end, min(-missing[begin], missing[end]), tiny, amounts, before, through)
@@ -108,13 +112,13 @@ def _flow_from(begin: Any, missing: Any, amounts: Any, tiny: float, before: Any,
 
 
 @njit(cache=True)
-def flow(loads: Any, targets: Any, owners: Any, amounts: Any) -> None:
+def flow(loads: Any, targets: Any, owners: Any, amounts: Any, cut_items: Any) -> None:
     """Bring workers to their targets as far as pieces alone can; changes `amounts` in place."""
     missing = targets - worker_loads(loads, owners, amounts)
     before = np.empty(targets.size, dtype=np.int64)
     through = np.empty(targets.size, dtype=np.int64)
-    for worker in np.argsort(missing):
-        _flow_from(worker, missing, amounts, _TINY * targets.sum(), before, through)
+    for worker in np.argsort(missing, kind="mergesort"):  # which is stable
+        _flow_from(worker, missing, amounts, cut_items, TINY * targets.sum(), before, through)
 
 
 @njit(cache=True)
@@ -160,14 +164,39 @@ def _cut(
 
 
 @njit(cache=True)
-def _give_up_empty_piece(giver: Any, taker: Any, missing: Any, amounts: Any, before: Any, through: Any) -> None:
+def _hand_over(amounts: Any, giver: Any, taker: Any, least: float) -> Any:
+    """Give the largest piece on one worker to another, which has none of that key; gives its size, 0 below `least`."""
+    row = np.argmax(amounts[:, giver])
+    share = amounts[row, giver]
+    if share < least:
+        return 0.0
+    amounts[row, giver] = 0.0
+    amounts[row, taker] = share
+    return share
+
+
+@njit(cache=True)
+def _give_up_empty_piece(
+    giver: Any, taker: Any, missing: Any, owners: Any, amounts: Any, cut_items: Any, before: Any, through: Any
+) -> None:
     """Part two workers between which nothing can flow, though pieces connect them: one of these is empty."""
-    worker = _search(giver, taker, missing, amounts, before, through)
+    worker = _search(giver, taker, missing, amounts, cut_items, before, through)
     while worker not in (NOBODY, giver):
         row, worker = through[worker], before[worker]
         if amounts[row, worker] == 0:
             amounts[row, worker] = NO_PIECE
+            _join(row, owners, amounts, cut_items)
             break
+
+
+@njit(cache=True)
+def _join(row: Any, owners: Any, amounts: Any, cut_items: Any) -> None:
+    """Make a key whole again if but one piece of it is left."""
+    holders = np.flatnonzero(amounts[row] >= 0)
+    if holders.size == 1:
+        owners[cut_items[row]] = holders[0]
+        cut_items[row] = NOBODY
+        amounts[row] = NO_PIECE
 
 
 @njit(cache=True)
@@ -204,13 +233,13 @@ def level(
     before = np.empty(targets.size, dtype=np.int64)
     through = np.empty(targets.size, dtype=np.int64)
     stuck = np.zeros(targets.size, dtype=np.bool_)
-    tiny = _TINY * targets.sum()
+    tiny = TINY * targets.sum()
     moved = 0.0
     while True:
         giver = _most_overloaded(missing, targets, slack, tiny, stuck)
         if giver == NOBODY:
             break
-        if _flow_from(giver, missing, amounts, tiny, before, through):
+        if _flow_from(giver, missing, amounts, cut_items, tiny, before, through):
             continue
         taker = np.argmax(missing)
         if missing[taker] <= tiny:
@@ -220,8 +249,7 @@ def level(
         # A key that moves costs as much as a cut, so it moves if it fits, or if no key is large enough to be cut.
         item = _largest(loads, owners, giver, 0, n_keys, max(least, 0.98 * share), room)
         if item == NOBODY and may_cut:
-            _give_up_empty_piece(giver, taker, missing, amounts, before, through)
-            _join(owners, amounts, cut_items)
+            _give_up_empty_piece(giver, taker, missing, owners, amounts, cut_items, before, through)
             if _cut(loads, owners, amounts, cut_items, n_keys, giver, taker, share, least):
                 missing[giver] += share
                 missing[taker] -= share
@@ -230,26 +258,13 @@ def level(
             if item == NOBODY:
                 item = _largest(loads, owners, giver, first, last, max(least, tiny), room)
         if item == NOBODY:
-            stuck[giver] = True
+            share = _hand_over(amounts, giver, taker, max(least, slack * targets[giver], tiny)) if may_cut else 0.0
+            missing[giver] += share
+            missing[taker] -= share
+            stuck[giver] = share == 0
             continue
         owners[item] = taker
         moved += loads[item]
         missing[giver] += loads[item]
         missing[taker] -= loads[item]
     return moved
-
-
-@njit(cache=True)
-def _join(owners: Any, amounts: Any, cut_items: Any) -> None:
-    """Make keys whole again of which but one piece is left."""
-    n_rows, n_workers = amounts.shape
-    for row in range(n_rows):
-        n_pieces, owner = 0, 0
-        for worker in range(n_workers):
-            if amounts[row, worker] >= 0:
-                n_pieces += 1
-                owner = worker
-        if n_pieces == 1:
-            owners[cut_items[row]] = owner
-            cut_items[row] = NOBODY
-            amounts[row, :] = NO_PIECE

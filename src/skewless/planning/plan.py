@@ -11,7 +11,7 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.hashing import mix, upper_choice
-from skewless.planning.level import NO_PIECE, NOBODY, flow, level, worker_loads
+from skewless.planning.level import NO_PIECE, NOBODY, TINY, flow, level, worker_loads
 from skewless.planning.statistics import Statistics
 from skewless.sketches.key_table import capacity_for, make_index
 
@@ -135,7 +135,7 @@ class Plan:
     def flowed(self, statistics: Statistics, targets: NDArray[np.float64]) -> Plan:
         """Come as near to the targets as the sizes of the pieces allow; no key gets a worker it had not before."""
         loads, owners, amounts, cut_items = self._laid_out(statistics)
-        flow(loads, targets, owners, amounts)
+        flow(loads, targets, owners, amounts, cut_items)
         return self._taken_up(owners, amounts, cut_items)
 
     def levelled(
@@ -179,7 +179,7 @@ class Plan:
         cut_items = np.full(len(amounts), NOBODY, dtype=np.int64)
         for item in np.flatnonzero(self.owners < 0):
             row = -1 - owners[item]
-            if loads[item] > 0:
+            if loads[item] > TINY * statistics.weight:
                 shares = self.shares[row]
                 amounts[row] = np.where(shares >= 0, shares * (loads[item] / shares.clip(0).sum()), NO_PIECE)
                 cut_items[row] = item

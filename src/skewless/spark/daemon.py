@@ -1,21 +1,25 @@
-"""The process from which Spark forks its Python workers, with everything imported that these will need.
+"""The process from which Spark forks its Python workers, with everything in place that these will need.
 
-Set as `spark.python.daemon.module`, it spares each new worker a second of imports, and each task the tenth of a second
-in which a worker would look for garbage among all that was imported: what is here at the fork is kept for good.
+Set as `spark.python.daemon.module`, it spares each new worker more than a second of imports and of Numba's first steps.
+It also spares each task the tenth of a second in which a worker would look for garbage among all that was imported:
+what is there at the fork stays for good.
 """
 
 import gc
 
 import pandas as pd
+import pyarrow as pa
 from pyspark import worker
 from pyspark.daemon import manager
 
 import skewless.spark.grouped
 import skewless.spark.stream_source
+from skewless.hashing import hash_keys
 
 __all__ = ["manager", "pd", "skewless", "worker"]
 
 if __name__ == "__main__":
+    hash_keys(pa.array(["key"]))
     gc.collect()
     gc.freeze()
     manager()
