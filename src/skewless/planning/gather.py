@@ -40,13 +40,23 @@ def gather(base: State, states: Sequence[State]) -> tuple[Plan, Statistics, Stat
 
 
 def contradicts(plan: Plan, history: Statistics, latest: Statistics) -> bool:
-    """Say whether the last batch is so unlike what was before that the past is better forgotten."""
+    """Say whether the last batch is so unlike what was before that the past is better forgotten.
+
+    It is if a worker has another load than expected, or if a key is smaller: where keys are cut, workers look alike
+    with them and without. Larger it may seem because not all of its past was known when it got its name.
+    """
     if history.weight < 1:
         return False
     n = latest.weight
-    expected = plan.loads(history) * (n / history.weight)
-    chance = np.sqrt(expected * (1 + n * history.spread / history.weight) + 1)
-    return bool((np.abs(plan.loads(latest) - expected) > _UNLIKELY * chance).any())
+
+    def chance(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        deviation: NDArray[np.float64] = np.sqrt(expected * (1 + n * history.spread / history.weight) + 1)
+        return deviation
+
+    loads, keys = plan.loads(history) * (n / history.weight), history.keys * (n / history.weight)
+    other = np.abs(plan.loads(latest) - loads) > _UNLIKELY * chance(loads)
+    smaller = keys - latest.keys > _UNLIKELY * chance(keys)
+    return bool(other.any() or smaller.any())
 
 
 def candidates(states: Sequence[State], plan: Plan) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
