@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import skewless.groupings
-from skewless import GROUPINGS, DistributionAware, DynamicKey, FullKnowledge, Grouping, Router, State
+from skewless import GROUPINGS, Auto, DistributionAware, DynamicKey, Even, FullKnowledge, Grouping, Router, State
 from skewless.checks import GROUPING_CHECKS, GroupingCheck
 
 CONFIGURED = [
@@ -23,6 +23,11 @@ CONFIGURED = [
     DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, split_heavy=True, cost="quadratic"),
     DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, map_sparse=False, max_moved=1.0),
     FullKnowledge.of(np.arange(50, dtype=np.uint64) // np.uint64(3), n_workers=5),
+    Even(n_workers=5, single_owner=True, max_moved=0.5),
+    Even(n_workers=5, capacities=(1, 2, 4, 8, 0.5), half_life_s=1),
+    Even(n_workers=5, measure_capacities=True, resolution=1, slack=0.5),
+    Auto(n_workers=5, worthwhile=0.01, patience=1),
+    Auto(n_workers=5, single_owner=True, capacities=(1, 1, 1, 1, 4)),
 ]
 
 

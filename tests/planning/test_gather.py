@@ -75,6 +75,24 @@ def test_another_stream_does_contradict() -> None:
     assert not contradicts(plan, history.faded(1e-5), _statistics([2000, *[800] * 9]))
 
 
+def test_a_cut_key_that_shrank_contradicts_though_no_worker_looks_other() -> None:
+    plan = Plan(
+        keys=np.array([7], dtype=np.uint64),
+        owners=np.array([-1], dtype=np.int32),
+        shares=np.array([[0.5, 0.5]]),
+        bucket_owners=np.array([0, 1], dtype=np.int32),
+    )
+
+    def counted(key: float, bucket: float) -> Statistics:
+        weight = key + 2 * bucket
+        return Statistics(keys=np.array([key]), buckets=np.array([bucket, bucket]), weight=weight, square=weight)
+
+    history = counted(8000, 1000)
+    assert not contradicts(plan, history, counted(780, 110))
+    assert not contradicts(plan, history, counted(980, 10))  # its past was not all known
+    assert contradicts(plan, history, counted(100, 450))
+
+
 def test_candidates_are_sure_counts_of_all_sources_the_largest_first() -> None:
     states: list[State] = [
         {

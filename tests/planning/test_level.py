@@ -269,7 +269,7 @@ def test_a_key_fits_if_it_is_within_two_percent_of_what_has_to_go(load: int, cut
 def test_all_moves_together_are_within_the_budget() -> None:
     plan = replace(_begin(3, 4, 3), owners=np.zeros(4, dtype=np.int32))
     statistics, targets = _statistics([6] * 4, [0] * 3), np.full(3, 8.0)
-    for budget, moves in ((5, 0), (6, 1), (11, 1), (12, 2)):
+    for budget, moves in ((5.0, 0), (6.0, 1), (11.0, 1), (12.0, 2)):
         after, moved = plan.levelled(statistics, targets, may_cut=False, budget=budget)
         assert ((after.owners != 0).sum(), moved) == (moves, 6 * moves)
 
