@@ -154,7 +154,7 @@ def test_routing_state_goes_from_batch_to_batch(spark: SparkSession, tmp_path: P
     df = read(spark, tmp_path / "input").coalesce(1)
     run(group(df, "k", workers=4, grouping="SG", ledger=str(tmp_path / "ledger")).agg(n=Count()), tmp_path)
     ledger = Ledger(uri=str(tmp_path / "ledger"))
-    assert [int(ledger.last_sources(before=batch + 1)[0]["next"]) for batch in range(3)] == [1, 2, 3]
+    assert [int(ledger.last_sources(before=batch + 1)[0][0]["next"]) for batch in range(3)] == [1, 2, 3]
 
 
 def test_the_named_stream_source_replays(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from pyarrow import fs
 from skewless.errors import SkewlessError
 from skewless.groupings.base import State
 from skewless.spark import ledger as ledger_module
+from skewless.spark import shared_directory
 from skewless.spark.ledger import SAMPLE, TOP, Ledger, WorkerReport, sample_hashes
 
 OWNER = {"grouping": "even", "workers": 8, "keys": "user", "seed": 0}
@@ -91,7 +92,7 @@ def test_states_come_back_as_they_were(states: list[State], batch: int, now_ms: 
         ledger = Ledger(uri=directory)
         for source, state in reversed([*enumerate(states)]):
             ledger.write_source(batch, source, state, now_ms)
-        read = ledger.last_sources(before=batch + 1)
+        read = ledger.last_sources(before=batch + 1)[0]
         assert list(read) == [*range(len(states))]
         for state, again in zip(states, read.values(), strict=True):
             assert_same_state(state, again)
@@ -133,7 +134,7 @@ def test_nothing_is_ever_pickled(ledger: Ledger) -> None:
 def test_pickled_arrays_are_not_read(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     ledger.write_source(0, 0, make_state(), 0)
     np.savez(folder(ledger, 0) / "source-0.npz", loads=np.array([{}], dtype=object), now_ms=np.int64(0))
-    assert ledger.last_sources(before=1) == {}
+    assert ledger.last_sources(before=1)[0] == {}
     assert "cannot be loaded when allow_pickle=False" in caplog.text
 
 
@@ -141,7 +142,7 @@ def test_pickled_arrays_are_not_read(ledger: Ledger, caplog: pytest.LogCaptureFi
 def test_paths_and_uris_name_the_same_directory(tmp_path: Path, prefix: str) -> None:
     Ledger(uri=f"{prefix}{tmp_path}/new/ledger/").write_source(0, 0, make_state(3), 0)
     for uri in (f"{tmp_path}/new/ledger", f"file://{tmp_path}/new/ledger"):
-        states = Ledger(uri=uri).last_sources(before=1)
+        states = Ledger(uri=uri).last_sources(before=1)[0]
         assert_same_state(states[0], make_state(3))
 
 
@@ -209,7 +210,7 @@ def test_a_broken_source_costs_the_history(ledger: Ledger, how: str, caplog: pyt
         for source in range(3):
             ledger.write_source(batch, source, make_state(10 * batch + source), 1_000 * batch)
     BREAK[how](folder(ledger, 5) / "source-1.npz")
-    last = ledger.last_sources(before=6)
+    last = ledger.last_sources(before=6)[0]
     if how != "missing":
         assert "batch 5" in caplog.text
         assert {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -244,15 +245,15 @@ def test_a_flipped_byte_never_makes_another_state(position: int, flip: int) -> N
         content = bytearray(path.read_bytes())
         content[position % len(content)] ^= flip
         path.write_bytes(content)
-        states = ledger.last_sources(before=1)
+        states = ledger.last_sources(before=1)[0]
         if states:
             assert_same_state(states[0], make_state(9))
 
 
 def test_no_history_before_the_first_batch(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
-    assert ledger.last_sources(before=0) == {}
+    assert ledger.last_sources(before=0)[0] == {}
     assert caplog.text == ""
-    assert ledger.last_sources(before=1) == {}
+    assert ledger.last_sources(before=1)[0] == {}
     assert "no states before batch 1" in caplog.text
     assert ledger.batches() == []
     assert ledger.read_workers(0) == []
@@ -262,13 +263,13 @@ def test_no_history_before_the_first_batch(ledger: Ledger, caplog: pytest.LogCap
 def test_holes_and_strangers(ledger: Ledger) -> None:
     for source in (0, 1, 3):
         ledger.write_source(2, source, make_state(source), 0)
-    assert list(ledger.last_sources(before=3)) == [0, 1, 3]
+    assert list(ledger.last_sources(before=3)[0]) == [0, 1, 3]
     ledger.write_source(2, 2, make_state(2), 0)
     (folder(ledger, 2) / ".source-4.npz.0123").write_bytes(b"half")
     (folder(ledger, 2) / "source-4.npz.crc").write_bytes(b"?")
     (Path(ledger.uri) / "lost+found").mkdir()
     (Path(ledger.uri) / "17").mkdir()
-    states = ledger.last_sources(before=3)
+    states = ledger.last_sources(before=3)[0]
     assert [int(state["loads"][0]) for state in states.values()] == [0, 1, 2, 3]
     assert ledger.batches() == [2]
 
@@ -277,9 +278,9 @@ def test_batches_without_states_are_passed_over(ledger: Ledger) -> None:
     ledger.write_source(3, 1, make_state(3), 0)
     ledger.write_worker(4, make_report())
     ledger.write_source(6, 0, make_state(6), 0)
-    assert list(ledger.last_sources(before=6)) == [1]
-    assert list(ledger.last_sources(before=7)) == [0]
-    assert list(ledger.last_sources(before=3)) == []
+    assert list(ledger.last_sources(before=6)[0]) == [1]
+    assert list(ledger.last_sources(before=7)[0]) == [0]
+    assert list(ledger.last_sources(before=3)[0]) == []
 
 
 def test_sources_of_an_earlier_run_are_left_out(ledger: Ledger) -> None:
@@ -287,7 +288,7 @@ def test_sources_of_an_earlier_run_are_left_out(ledger: Ledger) -> None:
         ledger.write_source(0, source, make_state(1), 1_000)
     for source in range(2):
         ledger.write_source(0, source, make_state(2), 9_000)
-    states = ledger.last_sources(before=1)
+    states = ledger.last_sources(before=1)[0]
     assert [int(state["loads"][0]) for state in states.values()] == [2, 2]
 
 
@@ -330,7 +331,7 @@ class Forwarding:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, system: Forwarding) -> None:
-    monkeypatch.setattr(ledger_module, "_open", lambda _: (system, ledger.uri))
+    monkeypatch.setattr(shared_directory, "_open", lambda _: (system, ledger.uri))
 
 
 class DiskFull(Forwarding):
@@ -366,7 +367,7 @@ def test_an_impossible_path_fails_the_claim_but_no_task(uri: str, caplog: pytest
         ledger.claim(OWNER)
     ledger.write_source(1, 0, make_state(), 0)
     ledger.write_worker(1, make_report())
-    assert ledger.last_sources(before=1) == {}
+    assert ledger.last_sources(before=1)[0] == {}
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
@@ -443,7 +444,7 @@ def writer(ledger: Ledger) -> Iterator[Ledger]:
 def test_a_reader_never_sees_half_a_file(writer: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     sizes = set()
     for _ in range(300):
-        states = writer.last_sources(before=1)
+        states = writer.last_sources(before=1)[0]
         loads = states[0]["loads"]
         assert (loads == loads.size - 1).all()
         (report,) = writer.read_workers(0)

@@ -10,6 +10,7 @@ import pytest
 from skewless import DistributionAware, Even, Grouping, Key, SkewlessError
 from skewless.spark.ledger import Ledger, WorkerReport
 from skewless.spark.route import begin
+from skewless.spark.shared_directory import SharedDirectory
 
 pytest.importorskip("pyspark")
 
@@ -26,7 +27,7 @@ def run_batch(ledger: Ledger, grouping: Grouping, batch: int, seconds_per_tuple:
     """Route a batch on two sources and report on it as workers of these speeds would; gives the load of each."""
     loads = np.zeros(WORKERS, dtype=np.int64)
     for source in (0, 1):
-        router = begin(grouping, ledger, 0, batch, source, 1000 * batch)
+        router = begin(grouping, ledger, 0, batch, source)
         loads += np.bincount(router.route(KEYS[source::2], 1000 * batch), minlength=WORKERS)
         ledger.write_source(batch, source, router.snapshot(), 1000 * batch)
     for worker, load in enumerate(loads.tolist()):
@@ -59,12 +60,12 @@ def unreachable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ledger.write_source(0, source, Even(n_workers=WORKERS).start(source, 2, 0).snapshot(), 0)
     tried: list[str] = []
 
-    def read(_: Ledger, folder: str, name: str) -> bytes:
+    def read(_: SharedDirectory, folder: str, name: str) -> bytes:
         tried.append(f"{folder}/{name}")
         raise OSError("the store does not answer")
 
-    monkeypatch.setattr(Ledger, "_read", read)
-    monkeypatch.setattr("skewless.spark.ledger.sleep", lambda _: None)
+    monkeypatch.setattr(SharedDirectory, "read", read)
+    monkeypatch.setattr("skewless.spark.shared_directory.sleep", lambda _: None)
     return tried
 
 
@@ -72,12 +73,12 @@ def test_single_owners_rather_fail_than_disagree(ledger: Ledger, unreachable: li
     for grouping in (Even(n_workers=WORKERS, single_owner=True), DistributionAware(n_workers=WORKERS)):
         unreachable.clear()
         with pytest.raises(SkewlessError, match=r"batch 0: the store does not answer"):
-            begin(grouping, ledger, 0, 1, 0, 1000)
+            begin(grouping, ledger, 0, 1, 0)
         assert len(unreachable) == 4  # it was patient
 
 
 def test_all_others_begin_anew(ledger: Ledger, unreachable: list[str]) -> None:
-    router = begin(Even(n_workers=WORKERS), ledger, 0, 1, 0, 1000)
+    router = begin(Even(n_workers=WORKERS), ledger, 0, 1, 0)
     assert int(router.snapshot()["barriers"]) == 0
     assert len(unreachable) == 1
 
@@ -86,16 +87,16 @@ def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: p
     grouping = Even(n_workers=WORKERS, single_owner=True)
     run_batch(ledger, grouping, 0, [0.001] * WORKERS)
     failures = [OSError("busy"), OSError("busy")]
-    read = Ledger._read  # noqa: SLF001 - what fails in a store
+    read = SharedDirectory.read
 
-    def sometimes(self: Ledger, folder: str, name: str) -> bytes:
+    def sometimes(self: SharedDirectory, folder: str, name: str) -> bytes:
         if failures:
             raise failures.pop()
         return read(self, folder, name)
 
-    monkeypatch.setattr(Ledger, "_read", sometimes)
-    monkeypatch.setattr("skewless.spark.ledger.sleep", lambda _: None)
-    assert int(begin(grouping, ledger, 0, 1, 0, 1000).snapshot()["barriers"]) == 1
+    monkeypatch.setattr(SharedDirectory, "read", sometimes)
+    monkeypatch.setattr("skewless.spark.shared_directory.sleep", lambda _: None)
+    assert int(begin(grouping, ledger, 0, 1, 0).snapshot()["barriers"]) == 1
 
 
 def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
@@ -104,7 +105,7 @@ def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
         run_batch(ledger, grouping, batch, [0.001] * WORKERS)
     broken = Path(ledger.uri) / f"{1:012d}" / "source-1.npz"
     broken.write_bytes(broken.read_bytes()[:50])
-    routers = [begin(grouping, ledger, 0, 2, source, 2000) for source in (0, 1, 2)]
+    routers = [begin(grouping, ledger, 0, 2, source) for source in (0, 1, 2)]
     first, *others = [router.route(KEYS, 2000) for router in routers]
     assert all(np.array_equal(first, other) for other in others)
     assert {int(router.snapshot()["barriers"]) for router in routers} == {1}

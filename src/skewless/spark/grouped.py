@@ -25,7 +25,9 @@ from pyspark.sql.types import (
 
 from skewless.combiners import Combiner, Count
 from skewless.errors import SkewlessError, unknown_name
-from skewless.groupings import Grouping, make_grouping
+from skewless.groupings import Auto, Even, Grouping, make_grouping
+from skewless.processors import OnError, Processing, Processor
+from skewless.processors.processing import HASH
 from skewless.spark.ledger import Ledger
 from skewless.spark.merge import (
     TIME,
@@ -39,7 +41,11 @@ from skewless.spark.merge import (
     safe_names,
 )
 from skewless.spark.plan import explain
-from skewless.spark.route import require_retry_guards, worker_column
+from skewless.spark.route import require_retry_guards, worker_and_arrival, worker_column
+from skewless.spark.session import reason_of
+from skewless.spark.shared_directory import SharedDirectory, absolute
+from skewless.spark.state_store import StateStore
+from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost, Work
 
 WORKER: Final = "skewless_worker"
@@ -145,13 +151,7 @@ class Grouped:
         safe = safe_names(columns)
         named = [sf.col(quoted(column)).alias(name) for column, name in zip(columns, safe, strict=True)]
         rows = self._watermarked().select(*named)
-        timezone = str(self.df.sparkSession.conf.get("spark.sql.session.timeZone"))
-        inputs = pa.schema(
-            [
-                field.with_name(column)
-                for field, column in zip(to_arrow_schema(rows.schema, timezone=timezone), columns, strict=True)
-            ]
-        )
+        inputs = self._arrow(rows.schema, columns)
         merger = Merger(inputs=inputs, combiners=combiners)
         work = self._work(columns, combiners, packed=not merger.is_native)
         schema = from_arrow_schema(work.output_schema(inputs))
@@ -192,6 +192,113 @@ class Grouped:
         rows = self._exchange(self.df, [quoted(key) for key in self.keys])
         grouped = rows.groupBy(WORKER, *map(quoted, self.keys))
         return grouped.applyInPandas(_without_worker(function), schema)
+
+    def stateful(
+        self,
+        processor: Processor,
+        *,
+        state: str | None = None,
+        order_by: str | None = None,
+        time: str | None = None,
+        watermark: str = "1 minute",
+        on_error: OnError | None = None,
+        rejects: str | None = None,
+    ) -> DataFrame:
+        """Let a processor work on each key's rows in their order, with a state that the key keeps.
+
+        Each key has one owner, which may change between two micro-batches; its state is then read by the new one.
+        `grouping="auto"` stands here for `Even(single_owner=True)`.
+
+        Parameters
+        ----------
+        processor: what is done, see `Processor`. It sees all columns of the DataFrame, and each worker holds its rows
+            of a micro-batch in memory.
+        state: the directory or URI in which the state lives. A stream needs one of its own, a batch job none.
+        order_by: a column that orders the rows of a key within a micro-batch. Default: as they arrive, source by
+            source.
+        time, watermark: let this column tell the time, instead of the clock of the micro-batch: the latest time that
+            came before the micro-batch, less the watermark. Rows before it are too late, and set aside.
+        on_error: what becomes of a row for which the processor raises: `"reject"` sets it aside with the error,
+            `"fail"` lets the query fail. Default: the first if there is a directory for it.
+        rejects: the directory for rows that were set aside. Default: `rejects` in that of the state.
+        """
+        if isinstance(self.grouping, Auto):
+            even = Even(n_workers=self.grouping.n_workers, single_owner=True)
+            return replace(self, grouping=even).stateful(
+                processor, state=state, order_by=order_by, time=time, watermark=watermark, on_error=on_error,
+                rejects=rejects,
+            )  # fmt: skip
+        if not isinstance(processor, Processor):
+            raise SkewlessError(f"stateful takes a Processor; got {processor!r}")
+        require_single_owner(self.grouping)
+        if self.windowing is not None:
+            raise SkewlessError("stateful takes the rows as they are: leave out window, and let the processor cut time")
+        for what, column in (("order", order_by), ("time", time)):
+            if column is not None:
+                _require_column(self.df, column, what)
+        if self.df.isStreaming and state is None:
+            raise SkewlessError("a stream needs a directory for its state, to which all executors have access: state=…")
+        self._check({})
+        if rejects is None and state is not None:
+            rejects = f"{state.rstrip('/')}/rejects"
+        if on_error == "reject" and rejects is None:
+            raise SkewlessError("on_error='reject' needs a directory for what is set aside: rejects='/shared/dir'")
+        columns = self.df.columns
+        safe = safe_names(columns)
+        keys = [safe[columns.index(key)] for key in self.keys]
+        rows = self.df.select(*(sf.col(quoted(old)).alias(new) for old, new in zip(columns, safe, strict=True)))
+        processing = Processing(
+            processor=processor,
+            keys=self.keys,
+            row_schema=self._arrow(rows.schema, columns),
+            state_columns=self._arrow(_ddl(processor, "state")),
+            output_columns=self._arrow(_ddl(processor, "output")),
+            on_error=on_error or ("fail" if rejects is None else "reject"),
+        )
+        work = StatefulWork(
+            processing=processing,
+            grouping=self.grouping,
+            n_substreams=substreams_for(self.grouping),
+            seed=self.seed,
+            order_by=order_by,
+            event_time=self._event_time(time, watermark),
+            cost=self.cost,
+            ledger=self.ledger,
+            store=StateStore(uri=absolute(state), schema=processing.state_schema)
+            if self.df.isStreaming and state
+            else None,
+            rejects=None if rejects is None else SharedDirectory(absolute(rejects)),
+        )
+        routed = worker_and_arrival(keys, self.grouping, self.ledger, self.seed, work.n_substreams)
+        sent = rows.withColumn(WORKER, routed).select(
+            *safe,
+            sf.col(f"{WORKER}.worker").alias(WORKER),
+            sf.col(f"{WORKER}.arrival").alias(ARRIVAL),
+            sf.xxhash64(*keys).alias(HASH),
+            sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
+        )
+        exchanged = sent.repartitionById(self.grouping.n_workers, WORKER).select(*safe, ARRIVAL, HASH, CLOCK)
+        output = processing.output_schema
+        named = output.names
+        output = from_arrow_schema(
+            pa.schema([field.with_name(name) for field, name in zip(output, safe_names(named), strict=True)])
+        )
+        worked = exchanged.mapInArrow(work, output)
+        return worked.select(*(sf.col(new).alias(old) for old, new in zip(named, output.names, strict=True)))
+
+    def _arrow(self, schema: StructType, names: Sequence[str] | None = None) -> pa.Schema:
+        """Give a schema as Spark hands it to Python, with other names if there are."""
+        timezone = str(self.df.sparkSession.conf.get("spark.sql.session.timeZone"))
+        fields = to_arrow_schema(schema, timezone=timezone)
+        return pa.schema([field.with_name(name) for field, name in zip(fields, names or fields.names, strict=True)])
+
+    def _event_time(self, time: str | None, watermark: str) -> EventTime | None:
+        if time is None:
+            return None
+        kind = self.df.schema[time].dataType
+        if not isinstance(kind, TimestampType | TimestampNTZType):
+            raise SkewlessError(f"column {time!r} must be a timestamp to tell the time; it is {kind.simpleString()}")
+        return EventTime(column=time, delay_ms=_micros(self.df.sparkSession, watermark) // 1000)
 
     def _watermarked(self) -> DataFrame:
         windowing = self.windowing
@@ -280,6 +387,18 @@ def _require_key_type(key: str, kind: DataType) -> None:
 
 def _window_field(time: DataType) -> StructField:
     return StructField(WINDOW, StructType([StructField("start", time), StructField("end", time)]))
+
+
+def _ddl(processor: Processor, what: str) -> StructType:
+    """Read the columns that a processor names."""
+    text = getattr(processor, what, None)
+    name = type(processor).__name__
+    if not isinstance(text, str):
+        raise SkewlessError(f"{name} must name the columns of its {what}, as in: {what} = 'n bigint, last timestamp'")
+    try:
+        return StructType([*StructType.fromDDL(text)])  # type: ignore[misc] # of columns it is a struct
+    except Exception as error:
+        raise SkewlessError(f"cannot read the {what} of {name}, {text!r}: {reason_of(error)}") from error
 
 
 def _micros(spark: SparkSession, interval: str) -> int:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from io import BytesIO
-from pathlib import Path
-from time import sleep
-from typing import Any, Final, TypeVar
-from uuid import uuid4
+from typing import Any, Final
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import fs
 
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings.base import State
+from skewless.spark.shared_directory import FAILURES, SharedDirectory, absolute, patiently
 
 SAMPLE: Final = 4096
 """Key hashes that a worker's report holds at most."""
@@ -30,17 +25,12 @@ TOP: Final = 20
 
 _OWNER: Final = "ledger.json"
 _CLOCK: Final = "now_ms"
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C:\ is a path
 _BATCH: Final = re.compile(r"(\d{12,})")
 _SOURCE: Final = re.compile(r"source-(\d+)\.npz")
 _WORKER: Final = re.compile(r"worker-(\d+)\.npz")
-# What pyarrow.fs raises when a directory is not there, not writable, not known, or of a kind that is not installed.
-_FAILURES: Final = (OSError, ValueError, ImportError, NotImplementedError, pa.ArrowException)
-
-_PAUSES_S: Final = (0.1, 0.5, 2.0)
+_COUNTS: Final = ("worker", "tuples", "keys", "state_keys", "moved_keys", "rejected")
 
 _log: Final = logging.getLogger(__name__)
-_Read = TypeVar("_Read")
 
 
 def sample_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -65,6 +55,9 @@ class WorkerReport:
     finished_ms: wall clock when it was done, in milliseconds since 1970
     hashes: the smallest `SAMPLE` hashes of its keys (see `sample_hashes`); all of them if there are no more
     top_keys, top_counts: its `TOP` most frequent keys by name, with their tuples on this worker
+    state_keys: keys whose state it holds afterwards
+    moved_keys: keys whose state it has taken over from another worker
+    rejected: rows that it has set aside
 
     """
 
@@ -76,9 +69,12 @@ class WorkerReport:
     hashes: NDArray[np.uint64]
     top_keys: list[str]
     top_counts: list[int]
+    state_keys: int = 0
+    moved_keys: int = 0
+    rejected: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("worker", "tuples", "keys"):
+        for name in _COUNTS:
             require_at_least(name, getattr(self, name), 0)
         if self.hashes.dtype != np.uint64 or self.hashes.shape != (min(self.keys, SAMPLE),):
             raise SkewlessError(
@@ -113,8 +109,11 @@ class Ledger:
         require_at_least("keep", self.keep, 1)
         if not self.uri:
             raise SkewlessError("a ledger needs a directory; got an empty path")
-        if not _URI.match(self.uri):  # executors run in directories of their own
-            object.__setattr__(self, "uri", str(Path(self.uri).absolute()))
+        object.__setattr__(self, "uri", absolute(self.uri))
+
+    @property
+    def _directory(self) -> SharedDirectory:
+        return SharedDirectory(self.uri)
 
     def claim(self, fingerprint: Mapping[str, Any]) -> None:
         """Take the directory for a query, before it starts; refuse one whose states another configuration wrote."""
@@ -122,8 +121,8 @@ class Ledger:
         old = self.owner()
         if old is None:
             try:
-                self._write("", _OWNER, (json.dumps(new, indent=2) + "\n").encode())
-            except _FAILURES as error:
+                self._directory.write("", _OWNER, (json.dumps(new, indent=2) + "\n").encode())
+            except FAILURES as error:
                 raise SkewlessError(f"cannot write the ledger {self.uri}: {error}") from error
             return
         differences = [
@@ -140,10 +139,10 @@ class Ledger:
     def owner(self) -> dict[str, Any] | None:
         """Read the fingerprint of the query that claimed the directory; None if there is none."""
         try:
-            text = self._read("", _OWNER)
+            text = self._directory.read("", _OWNER)
         except FileNotFoundError:
             return None
-        except _FAILURES as error:
+        except FAILURES as error:
             raise SkewlessError(f"cannot read the ledger {self.uri}: {error}") from error
         try:
             content = json.loads(text)
@@ -163,8 +162,8 @@ class Ledger:
         if source == 0:
             self._forget(batch - self.keep)
 
-    def last_sources(self, before: int, *, must_agree: bool = False) -> dict[int, State]:
-        """Read the states by source, in their order, of the last earlier batch that has any; empty if there is none.
+    def last_sources(self, before: int, *, must_agree: bool = False) -> tuple[dict[int, State], int]:
+        """Read the states by source, in their order, and the clock of the last earlier batch that has any, or nothing.
 
         Not every batch has states, nor every source in a batch: where there were no rows, there was nothing to route.
         A batch with a broken file is passed over whole: half of it would be another history.
@@ -173,22 +172,22 @@ class Ledger:
         is tried again for some seconds and then an error: broken is broken for all of them, out of reach is not.
         """
         try:
-            batches = _patiently(self.batches) if must_agree else self.batches()
+            batches = patiently(self.batches) if must_agree else self.batches()
         except SkewlessError as error:
             if must_agree:
                 raise
             _log.warning("%s", error)
             batches = []
         for batch in reversed(batches):
-            if batch < before and (states := self._states(batch, must_agree=must_agree)):
-                return states
+            if batch < before and (left := self._states(batch, must_agree=must_agree))[0]:
+                return left
         if before > 0:
             _log.warning("ledger %s: no states before batch %d, routing starts without history", self.uri, before)
-        return {}
+        return {}, 0
 
     def write_worker(self, batch: int, report: WorkerReport) -> None:
         """Keep a worker's report on a batch."""
-        numbers = {name: np.asarray(getattr(report, name)) for name in ("worker", "tuples", "keys", "finished_ms")}
+        numbers = {name: np.asarray(getattr(report, name)) for name in (*_COUNTS, "finished_ms")}
         # Text as JSON in bytes: NumPy's own text arrays lose zeros at the end and pad every key to the longest.
         names = np.frombuffer(json.dumps(report.top_keys).encode(), dtype=np.uint8)
         arrays = {
@@ -227,44 +226,45 @@ class Ledger:
     def batches(self) -> list[int]:
         """List the batches that are there."""
         try:
-            return [batch for batch, _ in self._numbered("", _BATCH)]
+            return [batch for batch, _ in self._directory.numbered("", _BATCH)]
         except FileNotFoundError:
             return []
-        except _FAILURES as error:
+        except FAILURES as error:
             raise SkewlessError(f"cannot read the ledger {self.uri}: {error}") from error
 
-    def _states(self, batch: int, *, must_agree: bool) -> dict[int, State]:
+    def _states(self, batch: int, *, must_agree: bool) -> tuple[dict[int, State], int]:
         """Read the states that are there. All have the batch's clock: those of an older one an earlier run left."""
 
         def read() -> dict[int, bytes]:
-            files = self._numbered(_folder(batch), _SOURCE)
-            return {source: self._read(_folder(batch), name) for source, name in files}
+            files = self._directory.numbered(_folder(batch), _SOURCE)
+            return {source: self._directory.read(_folder(batch), name) for source, name in files}
 
         try:
-            contents = _patiently(read) if must_agree else read()
-        except _FAILURES as error:
+            contents = patiently(read) if must_agree else read()
+        except FAILURES as error:
             if must_agree:
                 raise SkewlessError(f"cannot read the ledger {self.uri}, batch {batch}: {error}") from error
             _log.warning("ledger %s: cannot read the states of batch %d: %s", self.uri, batch, error)
-            return {}
+            return {}, 0
         try:
             states = {source: _unpack(content) for source, content in contents.items()}
             clocks = {source: int(state.pop(_CLOCK)) for source, state in states.items()}
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and none of it may fail a task
             _log.warning("ledger %s: the states of batch %d are broken: %s", self.uri, batch, error)
-            return {}
-        return {source: state for source, state in states.items() if clocks[source] == max(clocks.values())}
+            return {}, 0
+        now_ms = max(clocks.values(), default=0)
+        return {source: state for source, state in states.items() if clocks[source] == now_ms}, now_ms
 
     def _clock(self, batch: int, name: str) -> int | None:
         try:
-            return int(_unpack(self._read(_folder(batch), name))[_CLOCK])
+            return int(_unpack(self._directory.read(_folder(batch), name))[_CLOCK])
         except Exception as error:  # noqa: BLE001 - as in _states
             _log.warning("ledger %s: no clock in %s of batch %d: %s", self.uri, name, batch, error)
             return None
 
     def _report(self, batch: int, worker: int, name: str) -> WorkerReport | None:
         try:
-            report = _as_report(_unpack(self._read(_folder(batch), name)))
+            report = _as_report(_unpack(self._directory.read(_folder(batch), name)))
             if report.worker != worker:
                 raise SkewlessError(f"it is about worker {report.worker}")  # noqa: TRY301 - as in _states
         except Exception as error:  # noqa: BLE001 - as in _states
@@ -274,84 +274,29 @@ class Ledger:
 
     def _forget(self, before: int) -> None:
         try:
-            system, root = _open(self.uri)
-            for batch, name in self._numbered("", _BATCH):
+            for batch, name in self._directory.numbered("", _BATCH):
                 if batch < before:
-                    system.delete_dir(f"{root}/{name}")
-        except _FAILURES as error:
+                    self._directory.remove(name)
+        except FAILURES as error:
             _log.debug("ledger %s: could not remove old batches: %s", self.uri, error)
 
     def _listed(self, batch: int, pattern: re.Pattern[str]) -> list[tuple[int, str]]:
         try:
-            return self._numbered(_folder(batch), pattern)
-        except _FAILURES as error:
+            return self._directory.numbered(_folder(batch), pattern)
+        except FAILURES as error:
             _log.warning("ledger %s: cannot list batch %d: %s", self.uri, batch, error)
             return []
-
-    def _numbered(self, folder: str, pattern: re.Pattern[str]) -> list[tuple[int, str]]:
-        system, root = _open(self.uri)
-        names = [info.base_name for info in system.get_file_info(fs.FileSelector(_join(root, folder)))]
-        return sorted((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match)
-
-    def _read(self, folder: str, name: str) -> bytes:
-        system, root = _open(self.uri)
-        with system.open_input_stream(_join(root, folder, name), compression=None) as stream:
-            content: bytes = stream.read()
-        return content
-
-    def _write(self, folder: str, name: str, content: bytes) -> None:
-        system, root = _open(self.uri)
-        system.create_dir(_join(root, folder), recursive=True)
-        temporary = _join(root, folder, f".{name}.{uuid4().hex}")  # attempts of one task may write at the same time
-        try:
-            with system.open_output_stream(temporary, compression=None) as stream:
-                stream.write(content)
-            system.move(temporary, _join(root, folder, name))
-        except _FAILURES:
-            _discard(system, temporary)
-            raise
 
     def _try_to_write(self, folder: str, name: str, arrays: Mapping[str, Any]) -> None:
         content = _pack(arrays)
         try:
-            self._write(folder, name, content)
-        except _FAILURES as error:
+            self._directory.write(folder, name, content)
+        except FAILURES as error:
             _log.warning("ledger %s: could not write %s/%s: %s", self.uri, folder, name, error)
-
-
-@lru_cache(maxsize=16)
-def _open(uri: str) -> tuple[Any, str]:
-    """Open a file system once per process: a connection to an object store is slow to make."""
-    if not _URI.match(uri):
-        return fs.LocalFileSystem(), Path(uri).as_posix()
-    system, root = fs.FileSystem.from_uri(uri)
-    return system, root.rstrip("/")
-
-
-def _patiently(read: Callable[[], _Read]) -> _Read:
-    """Try again for some seconds what fails, before it may fail."""
-    for pause_s in _PAUSES_S:
-        try:
-            return read()
-        except _FAILURES as error:  # noqa: PERF203 - to try again is what the loop is for
-            _log.warning("%s: trying again in %s s", error, pause_s)
-            sleep(pause_s)
-    return read()
-
-
-def _discard(system: Any, path: str) -> None:
-    try:
-        system.delete_file(path)
-    except _FAILURES:
-        _log.debug("could not remove %s", path)
 
 
 def _folder(batch: int) -> str:
     return f"{batch:012d}"
-
-
-def _join(*parts: str) -> str:
-    return "/".join(part for part in parts if part)
 
 
 def _normal(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
@@ -389,9 +334,7 @@ def _members(content: bytes) -> Iterator[tuple[str, NDArray[Any]]]:
 
 def _as_report(arrays: State) -> WorkerReport:
     return WorkerReport(
-        worker=int(arrays["worker"]),
-        tuples=int(arrays["tuples"]),
-        keys=int(arrays["keys"]),
+        **{name: int(arrays[name]) for name in _COUNTS},
         busy_s=float(arrays["busy_s"]),
         finished_ms=int(arrays["finished_ms"]),
         hashes=arrays["hashes"],

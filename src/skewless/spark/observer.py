@@ -200,7 +200,7 @@ class Observer:
 
     def _remark(self, batch: int) -> str:
         """Let the grouping speak that the ledger was claimed for."""
-        owner, states = self.ledger.owner() or {}, self.ledger.last_sources(before=batch + 1)
+        owner, (states, _) = self.ledger.owner() or {}, self.ledger.last_sources(before=batch + 1)
         try:
             grouping = make_grouping(owner["grouping"], n_workers=self.n_workers, **owner["parameters"])
             return grouping.remark(next(iter(states.values())))

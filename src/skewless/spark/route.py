@@ -6,7 +6,7 @@ batch through the ledger; in a batch job it lives for the task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from skewless.errors import SkewlessError
 from skewless.groupings import Grouping, Router, State
 from skewless.spark.ledger import Ledger
+from skewless.substreams import represented
 
 # A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
 # would lose or double rows; with both of these on, Spark runs them all again.
@@ -26,6 +27,7 @@ _GUARDS: Final = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
+_POSITION_BITS: Final = 40  # of a row's arrival; above them is the source
 
 
 def require_retry_guards(spark: SparkSession) -> None:
@@ -44,11 +46,15 @@ def micro_batch() -> int | None:
     return None if batch is None else int(batch)
 
 
-def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | None, source: int, now_ms: int) -> Router:
-    """Make the router of a source for one micro-batch: from what the last batch left, or from scratch."""
+def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | None, source: int) -> Router:
+    """Make the router of a source for one micro-batch: from what the last batch left, or from scratch.
+
+    The barrier has the time of the last batch, not of this one. So the router depends on the ledger alone, and whoever
+    looks into it, workers without a row included, knows who owns what.
+    """
     # Owners are single only if all sources make the same plan, so they must know the same.
     must_agree = grouping.single_owner and grouping.coordinated
-    left = ledger.last_sources(before=batch, must_agree=must_agree) if ledger is not None and batch else {}
+    left, now_ms = ledger.last_sources(before=batch, must_agree=must_agree) if ledger and batch else ({}, 0)
     if ledger is None or not left:
         return grouping.start(source, source + 1, seed)
     states: Sequence[State] = list(left.values())
@@ -60,10 +66,7 @@ def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | Non
 
 
 def worker_column(keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int) -> Column:
-    """Give the column of the worker that each row goes to.
-
-    Without a ledger there is no history and nobody looks on: the clock stands still, and only the hash goes to Python.
-    """
+    """Give the column of the worker that each row goes to."""
 
     def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         return _route(grouping, ledger, seed, batches)
@@ -71,29 +74,71 @@ def worker_column(keys: Sequence[str], grouping: Grouping, ledger: Ledger | None
     def skewless_route_untimed(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return _route(grouping, None, seed, ((hashes, None) for hashes in batches))
 
-    hashes = sf.xxhash64(*keys)
-    worker: Column
-    if ledger is None:
-        worker = arrow_udf(skewless_route_untimed, "int").asNondeterministic()(hashes)  # type: ignore[call-overload]
-    else:
-        clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
-        worker = arrow_udf(skewless_route, "int").asNondeterministic()(hashes, clock)  # type: ignore[call-overload]
-    return worker
+    return _column(keys, skewless_route_untimed if ledger is None else skewless_route, "int", timed=ledger is not None)
+
+
+def worker_and_arrival(
+    keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int, n_substreams: int
+) -> Column:
+    """Give a column of two: `worker`, which owns the row's substream, and `arrival`, the row's place in the order.
+
+    Rows are ordered source by source, and in each as it gives them: so are they in every attempt, if the sources are.
+    """
+
+    def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        return _with_arrival(_route(grouping, ledger, seed, _represented(batches, n_substreams)))
+
+    def skewless_route_untimed(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        timeless = ((hashes, None) for hashes in batches)
+        return _with_arrival(_route(grouping, None, seed, _represented(timeless, n_substreams)))
+
+    function = skewless_route_untimed if ledger is None else skewless_route
+    return _column(keys, function, "struct<worker int, arrival bigint>", timed=ledger is not None)
+
+
+def _column(keys: Sequence[str], function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool) -> Column:
+    """Let Python see the hash of each row and nothing else but the clock.
+
+    Without a ledger there is no history and nobody looks on: the clock stands still, and only the hash goes to Python.
+    """
+    clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
+    routed = arrow_udf(function, kind).asNondeterministic()  # type: ignore[call-overload]
+    column: Column = routed(sf.xxhash64(*keys), clock) if timed else routed(sf.xxhash64(*keys))
+    return column
+
+
+def _represented(
+    batches: Iterable[tuple[pa.Array, pa.Array | None]], n_substreams: int
+) -> Iterator[tuple[pa.Array, pa.Array | None]]:
+    for hashes, clock in batches:
+        yield pa.array(represented(hashes.to_numpy().view(np.uint64), n_substreams)), clock
+
+
+def _with_arrival(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    position = _source() << _POSITION_BITS
+    for workers in batches:
+        arrival = pa.array(np.arange(position, position + len(workers)))
+        yield pa.StructArray.from_arrays([workers, arrival], ["worker", "arrival"])
+        position += len(workers)
+
+
+def _source() -> int:
+    context = TaskContext.get()
+    assert context is not None, "routing runs in a Spark task"  # noqa: S101 - PySpark's type allows None
+    return context.partitionId()
 
 
 def _route(
     grouping: Grouping, ledger: Ledger | None, seed: int, batches: Iterable[tuple[pa.Array, pa.Array | None]]
 ) -> Iterator[pa.Array]:
     """Route the batches of one task."""
-    context = TaskContext.get()
-    assert context is not None, "routing runs in a Spark task"  # noqa: S101 - PySpark's type allows None
-    source, batch = context.partitionId(), micro_batch()
+    source, batch = _source(), micro_batch()
     router: Router | None = None
     now_ms = 0
     for hashes, clock in batches:
         if router is None and len(hashes):
             now_ms = 0 if clock is None else clock[0].as_py()
-            router = begin(grouping, ledger, seed, batch, source, now_ms)
+            router = begin(grouping, ledger, seed, batch, source)
         workers = np.empty(0, np.int32) if router is None else router.route(hashes.to_numpy().view(np.uint64), now_ms)
         yield pa.array(workers)
     if router is not None and ledger is not None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from skewless.combiners import Combiner, Count, Max
@@ -146,21 +147,33 @@ class Work:
         counted = _state_of(states.schema, ROWS)
         per_key = states.select([*self.keys, counted]).group_by(list(self.keys), use_threads=False)
         counts = per_key.aggregate([(counted, "sum")])
-        rows = counts.column(f"{counted}_sum").to_numpy()
-        hashes = np.sort(hash_keys(*(counts.column(key) for key in self.keys)))
-        top = np.argsort(-rows, kind="stable")[:TOP]
-        names = counts.select(list(self.keys)).take(pa.array(top)).to_pylist()
-        report = WorkerReport(
-            worker=context.partitionId(),
-            tuples=int(rows.sum()),
-            keys=int(rows.size),
-            busy_s=busy,
-            finished_ms=time.time_ns() // 1_000_000,
-            hashes=hashes[:SAMPLE],
-            top_keys=[_name(row) for row in names],
-            top_counts=rows[top].tolist(),
-        )
+        keys = counts.select(list(self.keys))
+        tuples = counts.column(f"{counted}_sum").to_numpy()
+        report = make_report(context.partitionId(), keys, tuples, hash_keys(*keys.columns), busy)
         self.ledger.write_worker(micro_batch() or 0, report)
+
+
+def make_report(
+    worker: int,
+    keys: pa.Table,
+    tuples: NDArray[np.int64],
+    hashes: NDArray[np.uint64],
+    busy_s: float,
+    **more: int,
+) -> WorkerReport:
+    """Make the report of a worker on its distinct keys: how many tuples each of them had, and its hash."""
+    top = np.argsort(-tuples, kind="stable")[:TOP]
+    return WorkerReport(
+        worker=worker,
+        tuples=int(tuples.sum()),
+        keys=int(tuples.size),
+        busy_s=busy_s,
+        finished_ms=time.time_ns() // 1_000_000,
+        hashes=np.sort(hashes)[:SAMPLE],
+        top_keys=[_name(row) for row in keys.take(pa.array(top)).to_pylist()],
+        top_counts=tuples[top].tolist(),
+        **more,
+    )
 
 
 def _state_of(states: pa.Schema, name: str) -> str:

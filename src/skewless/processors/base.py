@@ -1,0 +1,52 @@
+"""The contract of every processor: what a user writes for work that needs order and cannot be merged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+Row = dict[str, Any]
+
+
+class KeyState(dict[str, Any]):
+    """What a key keeps from one call to the next: the columns of the state by name. Empty means that there is none.
+
+    `now_ms` is the clock of the micro-batch in milliseconds since 1970. `expires_ms` is the time at which
+    `Processor.expire` is to be called, None if never; it belongs to the state and is forgotten with it.
+
+    >>> state = KeyState({"balance": 5.0}, now_ms=1_000)
+    >>> state.update(balance=7.0)
+    >>> state.expires_ms = state.now_ms + 60_000
+    >>> state, state.expires_ms
+    ({'balance': 7.0}, 61000)
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any] | None = None, *, now_ms: int = 0, expires_ms: int | None = None
+    ) -> None:
+        super().__init__(values or {})
+        self.now_ms = now_ms
+        self.expires_ms = expires_ms
+
+
+class Processor(ABC):
+    """Work that needs the rows of a key in their order, and what was kept from the rows before.
+
+    `state` and `output` name columns and types as Spark's SQL does: `"balance double, last timestamp"`. Output rows get
+    the key's columns in front. How many rows a call gets is up to the micro-batches: two calls with half the rows each
+    must have the result of one. A processor keeps nothing in itself, as each call may come on another machine, and
+    gives the same for the same rows, as a micro-batch may be repeated.
+    """
+
+    state: ClassVar[str]
+    output: ClassVar[str]
+
+    @abstractmethod
+    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:
+        """Take the next rows of a key, in their order; change its state, and give the output rows."""
+
+    def expire(self, key: tuple[Any, ...], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
+        """Take note that the key's time has come; unless this is overridden, the state is forgotten."""
+        state.clear()
+        return ()

@@ -1,0 +1,279 @@
+"""Processing: a processor over the rows of a micro-batch and the states of their keys, as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.combiners.partials import group_rows, normalised
+from skewless.errors import SkewlessError
+from skewless.processors.base import KeyState, Processor, Row
+
+OnError = Literal["reject", "fail"]
+
+HASH: Final = "skewless_hash"
+EXPIRES: Final = "skewless_expires"
+END: Final = 2**63 - 2
+"""The time at which all that ever expires has expired: the end of a batch job."""
+
+_NEVER: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reject:
+    """A row that a processor could not take, or an expiry (then the row is None), and why."""
+
+    key: tuple[Any, ...]
+    row: Row | None
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processed:
+    """What came of a micro-batch: output rows, the states of all keys that have one, and what was set aside."""
+
+    output: pa.Table
+    states: pa.Table
+    rejects: list[Reject]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processing:
+    """A processor for rows of a certain shape.
+
+    Parameters
+    ----------
+    processor: the user's.
+    keys: the key columns of the rows.
+    row_schema: the columns that the processor sees, keys included.
+    state_columns, output_columns: what the processor keeps and gives.
+    on_error: set a row aside for which the processor raises, or let the error through.
+    """
+
+    processor: Processor
+    keys: tuple[str, ...]
+    row_schema: pa.Schema
+    state_columns: pa.Schema
+    output_columns: pa.Schema
+    on_error: OnError = "reject"
+
+    def __post_init__(self) -> None:
+        if self.on_error not in {"reject", "fail"}:
+            raise SkewlessError(f"on_error must be 'reject' or 'fail'; got {self.on_error!r}")
+        for what, names in (("state", self.state_columns.names), ("output", self.output_columns.names)):
+            if len(set(names)) < len(names):
+                raise SkewlessError(f"the {what} of {self._name} names a column twice: {', '.join(names)}")
+        both = sorted(set(self.keys) & set(self.output_columns.names))
+        if both:
+            raise SkewlessError(
+                f"the output of {self._name} gets the key columns in any case: leave {', '.join(both)} out of it"
+            )
+
+    @property
+    def _name(self) -> str:
+        return type(self.processor).__name__
+
+    @property
+    def _key_fields(self) -> list[pa.Field]:
+        return [self.row_schema.field(key) for key in self.keys]
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The key columns, and what the processor gives."""
+        return pa.schema([*self._key_fields, *self.output_columns])
+
+    @property
+    def state_schema(self) -> pa.Schema:
+        """The columns of a table of states. Names that a user chose have a prefix, so that none can clash."""
+        return pa.schema(
+            [
+                pa.field(HASH, pa.uint64()),
+                *(field.with_name(f"key:{field.name}") for field in self._key_fields),
+                *(field.with_name(f"state:{field.name}") for field in self.state_columns),
+                pa.field(EXPIRES, pa.int64()),
+            ]
+        )
+
+    def run(self, rows: pa.Table, states: pa.Table, now_ms: int) -> Processed:
+        """Process rows in the order they have, and then the keys whose time has come.
+
+        `rows` have a column `HASH` besides those of the schema, the hash of their key. `states` must have those of all
+        keys among the rows that have one; it may have others, which stay as they are unless they expire.
+        """
+        batch = _Batch.of(self, rows, states, now_ms)
+        try:
+            return batch.result(batch.work(careful=False))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, SkewlessError) or self.on_error == "fail":
+                raise
+            # Somewhere among all that was converted at once, a value did not fit its column.
+            return batch.result(batch.work(careful=True))
+
+    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> list[Row]:
+        """Let the processor take rows, if there are any; gives the output."""
+        return self._checked(self.processor.process(key, rows, state), state) if rows else []
+
+    def expire(self, key: tuple[Any, ...], state: KeyState) -> list[Row]:
+        """Let the processor take note if the key's time has come; gives the output."""
+        if not state or not _is_due(state):
+            return []
+        output = self._checked(self.processor.expire(key, state), state)
+        if _is_due(state):  # it has been told, and need not be told again
+            state.expires_ms = None
+        return output
+
+    def _checked(self, output: Iterable[Row], state: KeyState) -> list[Row]:
+        """Refuse columns that there are not: they would be lost without a word."""
+        found = list(output)
+        for what, row, known in (
+            *(("output", row, self.output_columns.names) for row in found),
+            ("state", state, self.state_columns.names),
+        ):
+            if not row.keys() <= set(known):
+                unknown = sorted(row.keys() - set(known))
+                raise SkewlessError(f"{self._name} gave its {what} a column {unknown[0]!r}, which is not in {known}")
+        return found
+
+    def convert(self, output: Sequence[Row], state: KeyState) -> None:
+        """Try whether all values fit their columns."""
+        pa.Table.from_pylist(output, self.output_columns)
+        pa.Table.from_pylist([state], self.state_columns)
+
+
+@dataclass
+class _Done:
+    """What the calls of a batch have given so far, with the number of the key for each row."""
+
+    output: list[Row] = field(default_factory=list)
+    output_keys: list[int] = field(default_factory=list)
+    states: list[Row] = field(default_factory=list)
+    state_keys: list[int] = field(default_factory=list)
+    expires: list[int | None] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+    def add(self, number: int, output: list[Row], state: KeyState) -> None:
+        self.output += output
+        self.output_keys += [number] * len(output)
+        if state:
+            self.states.append(state)
+            self.state_keys.append(number)
+            self.expires.append(state.expires_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """The keys with something to do in a batch, each with its rows and its state, and the states of all others."""
+
+    processing: Processing
+    now_ms: int
+    keys: list[pa.Array]
+    hashes: pa.Array
+    rows: list[list[Row]]
+    before: list[tuple[Row, int | None] | None]
+    is_nested: bool
+    others: pa.Table
+
+    @classmethod
+    def of(cls, processing: Processing, rows: pa.Table, states: pa.Table, now_ms: int) -> _Batch:
+        columns = [normalised(_joined(states[f"key:{key}"], rows[key])) for key in processing.keys]
+        n_known = states.num_rows
+        groups, first = group_rows(columns, n_known + rows.num_rows)
+        by_group = np.argsort(groups[n_known:], kind="stable")
+        ends = np.cumsum(np.bincount(groups[n_known:], minlength=first.size))
+        begins = np.concatenate([[0], ends[:-1]]) if ends.size else ends
+        active = ends > begins
+        # Every key has one state, so states are the first groups, in their order.
+        active[:n_known] |= states[EXPIRES].fill_null(_NEVER).to_numpy() <= now_ms
+        numbers = np.flatnonzero(active)
+        known = pa.array(numbers[numbers < n_known])
+        kept = states.select([f"state:{name}" for name in processing.state_columns.names]).take(known)
+        values = kept.rename_columns(processing.state_columns.names).to_pylist()
+        expires = states[EXPIRES].take(known).to_pylist()
+        dicts = rows.select(processing.row_schema.names).take(by_group).to_pylist()
+        return cls(
+            processing=processing,
+            now_ms=now_ms,
+            keys=[column.take(pa.array(first[numbers])) for column in columns],
+            hashes=_joined(states[HASH], rows[HASH]).take(pa.array(first[numbers])),
+            rows=[dicts[begins[number] : ends[number]] for number in numbers],
+            before=[*zip(values, expires, strict=True), *[None] * (numbers.size - len(values))],
+            is_nested=any(pa.types.is_nested(kind) for kind in processing.state_columns.types),
+            others=states.filter(pa.array(~active[:n_known])),
+        )
+
+    def work(self, *, careful: bool) -> _Done:
+        """Call the processor for each key; `careful` to try at once whether what it gives fits its columns."""
+        processing, done = self.processing, _Done()
+        for number, key in enumerate(zip(*(column.to_pylist() for column in self.keys), strict=True)):
+            state = self._state(number)
+            try:
+                output = processing.process(key, self.rows[number], state) + processing.expire(key, state)
+                if careful:
+                    processing.convert(output, state)
+            except SkewlessError:
+                raise
+            except Exception as error:
+                if processing.on_error == "fail":
+                    what = f"{type(processing.processor).__name__} failed on key {key}"
+                    raise SkewlessError(f"{what}: {type(error).__name__}: {error}") from error
+                output, state = self._one_by_one(number, key, done.rejects)
+            done.add(number, output, state)
+        return done
+
+    def _state(self, number: int) -> KeyState:
+        values, expires_ms = self.before[number] or ({}, None)
+        return KeyState(deepcopy(values) if self.is_nested else values, now_ms=self.now_ms, expires_ms=expires_ms)
+
+    def _one_by_one(self, number: int, key: tuple[Any, ...], rejects: list[Reject]) -> tuple[list[Row], KeyState]:
+        """Process each row of a key by itself, and set aside those that the processor cannot take."""
+        processing, output, state = self.processing, list[Row](), self._state(number)
+        for row in [*self.rows[number], None]:
+            trial = deepcopy(state)
+            try:
+                found = processing.expire(key, trial) if row is None else processing.process(key, [row], trial)
+                processing.convert(found, trial)
+            except SkewlessError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a user's code raises
+                rejects.append(Reject(key=key, row=row, error=f"{type(error).__name__}: {error}"))
+                if row is None:
+                    state.expires_ms = None
+            else:
+                output += found
+                state = trial
+        return output, state
+
+    def result(self, done: _Done) -> Processed:
+        processing = self.processing
+        outputs = pa.Table.from_pylist(done.output, processing.output_columns)
+        of = pa.array(done.output_keys, pa.int64())
+        output = pa.table([*(key.take(of) for key in self.keys), *outputs.columns], schema=processing.output_schema)
+        values = pa.Table.from_pylist(done.states, processing.state_columns)
+        of = pa.array(done.state_keys, pa.int64())
+        states = pa.table(
+            [
+                self.hashes.take(of),
+                *(key.take(of) for key in self.keys),
+                *values.columns,
+                pa.array(done.expires, pa.int64()),
+            ],
+            schema=processing.state_schema,
+        )
+        return Processed(output=output, states=pa.concat_tables([self.others, states]), rejects=done.rejects)
+
+
+def _is_due(state: KeyState) -> bool:
+    return state.expires_ms is not None and state.expires_ms <= state.now_ms
+
+
+def _joined(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.Array:
+    """Put two columns into one array."""
+    whole = pa.chunked_array([*before.chunks, *after.chunks], type=before.type).combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # Arrow cuts what 32-bit offsets cannot address
+        raise SkewlessError("the keys of one worker exceed 2 GiB in a micro-batch. Use more workers")
+    return whole

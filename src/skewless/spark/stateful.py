@@ -1,0 +1,244 @@
+"""Stateful work: each key's rows in their order, with a state that follows the key from worker to worker.
+
+What moves is a substream, a range of key hashes with the states of all its keys. Who owns which is decided between two
+micro-batches from what the ledger says, by every task alone and by all alike. The new owner reads the state where the
+old one wrote it (see `state_store`): there is nothing to hand over, and no row waits.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from skewless.errors import SkewlessError
+from skewless.groupings import GROUPINGS, Grouping
+from skewless.processors.processing import END, HASH, Processed, Processing, Reject
+from skewless.spark.ledger import Ledger
+from skewless.spark.route import begin, micro_batch
+from skewless.spark.shared_directory import SharedDirectory
+from skewless.spark.state_store import KEEP, Before, Manifest, Place, StateStore
+from skewless.spark.work import Cost, make_report
+from skewless.substreams import representatives, substreams_of
+
+ARRIVAL: Final = "skewless_arrival"
+CLOCK: Final = "skewless_clock"
+
+_ADDED: Final = (ARRIVAL, HASH, CLOCK)
+_QUERY: Final = "sql.streaming.queryId"
+_PER_WORKER: Final = 32
+
+
+def substreams_for(grouping: Grouping) -> int:
+    """Say into how many substreams keys are put: as many as the grouping asks for, or enough for an even spread."""
+    return int(getattr(grouping, "n_substreams", _PER_WORKER * grouping.n_workers))
+
+
+def require_single_owner(grouping: Grouping) -> None:
+    """Refuse a grouping that splits keys, and name those that do not."""
+    if not grouping.single_owner:
+        known = [name for name, kind in GROUPINGS.items() if not kind.baseline and kind(n_workers=1).single_owner]
+        raise SkewlessError(
+            f"stateful needs one owner per key, but {grouping.name!r} splits keys over workers: take "
+            f"Even(single_owner=True), or one of {', '.join(known)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventTime:
+    """Lets the rows tell the time: the clock is the latest time that any row had before this batch, less `delay_ms`."""
+
+    column: str
+    delay_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatefulWork:
+    """What a worker does with its rows; shipped to the executors and called there with Arrow batches.
+
+    A batch has the columns that the processor sees, under other names, and then arrival, hash and clock. Without a
+    `store` it is a batch job: there is no state before, and everything expires in the end.
+    """
+
+    processing: Processing
+    grouping: Grouping
+    n_substreams: int
+    seed: int
+    order_by: str | None = None
+    event_time: EventTime | None = None
+    cost: Cost | None = None
+    ledger: Ledger | None = None
+    store: StateStore | None = None
+    rejects: SharedDirectory | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "work runs in a Spark task"  # noqa: S101 - PySpark's type allows None
+        worker, batch = context.partitionId(), micro_batch()
+        rows = self._collect(batches)
+        if self.store is None or batch is None:
+            output = self._run_once(rows, worker)
+        else:
+            query = str(context.getLocalProperty(_QUERY))
+            output = _MicroBatch(work=self, store=self.store, worker=worker, batch=batch, query=query).run(rows)
+        yield from output.to_batches()
+
+    def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        """Put the rows together, in their order, with hashes as routers know them."""
+        schema = pa.schema([*self.processing.row_schema, *(pa.field(name, pa.int64()) for name in _ADDED)])
+        named = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
+        rows = pa.Table.from_batches(named, schema)
+        hashes = pa.array(rows[HASH].to_numpy().view(np.uint64))
+        rows = rows.set_column(rows.schema.get_field_index(HASH), HASH, hashes)
+        own = [] if self.order_by is None else [(self.order_by, "ascending")]
+        return rows.sort_by([*own, (ARRIVAL, "ascending")])
+
+    def _run_once(self, rows: pa.Table, worker: int) -> pa.Table:
+        """Process all there is. In the end all time has passed."""
+        rows, rejects = self.without_late(rows, None)
+        clock = rows[CLOCK][0].as_py() if rows.num_rows and self.event_time is None else 0
+        done = self.process(rows, self.processing.state_schema.empty_table(), clock)
+        ended = self.processing.run(rows.slice(0, 0), done.states, END)
+        self.set_aside(rejects + done.rejects + ended.rejects, 0, worker)
+        return pa.concat_tables([done.output, ended.output])
+
+    def process(self, rows: pa.Table, states: pa.Table, now_ms: int) -> Processed:
+        """Let the processor work, and pay what rows cost."""
+        if self.cost is not None:
+            self.cost.pay(rows.num_rows)
+        return self.processing.run(rows, states, now_ms)
+
+    def without_late(self, rows: pa.Table, now_ms: int | None) -> tuple[pa.Table, list[Reject]]:
+        """Take out the rows that have no time, or one that has passed, where rows tell the time."""
+        if self.event_time is None:
+            return rows, []
+        times = _millis(rows[self.event_time.column])
+        in_time = pc.is_valid(times) if now_ms is None else pc.greater_equal(times, now_ms).fill_null(False)
+        late = rows.filter(pc.invert(in_time))
+        error = f"it has no time in {self.event_time.column!r}, or one before the watermark of {now_ms}"
+        columns = self.processing.row_schema.names
+        keys = late.select(list(self.processing.keys)).to_pylist()
+        rejects = [
+            Reject(key=tuple(key.values()), row=row, error=error)
+            for key, row in zip(keys, late.select(columns).to_pylist(), strict=True)
+        ]
+        return rows.filter(in_time), rejects
+
+    def set_aside(self, rejects: Sequence[Reject], batch: int, worker: int) -> None:
+        """Write down what could not be processed, a line of JSON each."""
+        if rejects and self.rejects is not None:
+            lines = "".join(json.dumps(asdict(reject), default=str, ensure_ascii=False) + "\n" for reject in rejects)
+            self.rejects.write("", f"batch-{batch:012d}-worker-{worker}.jsonl", lines.encode())
+
+    def owned_by(self, worker: int, batch: int) -> NDArray[np.int64]:
+        """List the substreams that a worker owns in a batch, as the sources of the batch have it."""
+        router = begin(self.grouping, self.ledger, self.seed, batch, 0)
+        return np.flatnonzero(router.route(representatives(self.n_substreams), 0) == worker)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MicroBatch:
+    """One worker in one micro-batch of a stream."""
+
+    work: StatefulWork
+    store: StateStore
+    worker: int
+    batch: int
+    query: str
+
+    def run(self, arrived: pa.Table) -> pa.Table:
+        begun = time.perf_counter()
+        work, store = self.work, self.store
+        before = store.before(self.batch, self.query)
+        now_ms = self._clock(arrived, before)
+        rows, late = work.without_late(arrived, now_ms)
+        substreams = substreams_of(rows[HASH].to_numpy(), work.n_substreams)
+        held = self._held(before, substreams)
+        concerned = self._concerned(held, substreams, now_ms)
+        done = work.process(rows, store.read(concerned.values()), now_ms or 0)
+        places = {substream: place for substream, place in held.items() if substream not in concerned}
+        places |= store.write(self.batch, self.worker, _by_substream(done.states, work.n_substreams))
+        rejects = late + done.rejects
+        work.set_aside(rejects, self.batch, self.worker)
+        latest_ms = self._latest(arrived, before)
+        manifest = Manifest(query=self.query, workers=work.grouping.n_workers, latest_ms=latest_ms, places=places)
+        store.commit(self.batch, self.worker, manifest)
+        if work.ledger is not None:
+            hashes, first, tuples = np.unique(arrived[HASH].to_numpy(), return_index=True, return_counts=True)
+            taken = (place.keys for substream, place in held.items() if before.owners[substream] != self.worker)
+            report = make_report(
+                self.worker,
+                arrived.select(list(work.processing.keys)).take(pa.array(first)),
+                tuples,
+                hashes,
+                time.perf_counter() - begun,
+                state_keys=sum(place.keys for place in places.values()),
+                moved_keys=sum(taken),
+                rejected=len(rejects),
+            )
+            work.ledger.write_worker(self.batch, report)
+        return done.output
+
+    def _clock(self, rows: pa.Table, before: Before) -> int | None:
+        """Give the time: the batch's own, which a worker without rows asks the sources for, or what the rows tell."""
+        work = self.work
+        if work.event_time is not None:
+            return None if before.latest_ms is None else before.latest_ms - work.event_time.delay_ms
+        if rows.num_rows:
+            return int(rows[CLOCK][0].as_py())
+        return None if work.ledger is None else work.ledger.clock(self.batch)
+
+    def _latest(self, rows: pa.Table, before: Before) -> int | None:
+        if self.work.event_time is None:
+            return None
+        latest = pc.max(_millis(rows[self.work.event_time.column])).as_py()
+        return max((time for time in (latest, before.latest_ms) if time is not None), default=None)
+
+    def _held(self, before: Before, substreams: NDArray[np.int32]) -> dict[int, Place]:
+        """Give the places of the worker's substreams; fail if a row came that belongs to another worker."""
+        mine = self.work.owned_by(self.worker, self.batch)
+        strangers = np.setdiff1d(substreams, mine)
+        if strangers.size:
+            raise SkewlessError(
+                f"worker {self.worker} got rows of substream {strangers[0]}, which it does not own in batch "
+                f"{self.batch}: the ledger has changed while the batch ran. Start the query again"
+            )
+        return {substream: before.places[substream] for substream in mine.tolist() if substream in before.places}
+
+    def _concerned(
+        self, held: Mapping[int, Place], substreams: NDArray[np.int32], now_ms: int | None
+    ) -> dict[int, Place]:
+        """Choose the substreams to read and write: those that have rows, or expire, or lie in too old a file."""
+        with_rows = set(np.unique(substreams).tolist())
+        return {
+            substream: place
+            for substream, place in held.items()
+            if substream in with_rows or place.is_due(now_ms) or place.batch < self.batch - KEEP
+        }
+
+
+def _by_substream(states: pa.Table, n_substreams: int) -> dict[int, pa.Table]:
+    substreams = substreams_of(states[HASH].to_numpy(), n_substreams)
+    order = np.argsort(substreams, kind="stable")
+    states = states.take(pa.array(order))
+    found, begins = np.unique(substreams[order], return_index=True)
+    ends = [*begins[1:], substreams.size]
+    return {
+        int(substream): states.slice(begin, end - begin)
+        for substream, begin, end in zip(found, begins, ends, strict=True)
+    }
+
+
+def _millis(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Give a column of timestamps as milliseconds since 1970, rounded down."""
+    return pc.floor(
+        pc.divide(times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).cast(pa.float64()), 1000.0)
+    ).cast(pa.int64())
