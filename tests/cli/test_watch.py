@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,20 @@ def drawn(batches: list[BatchMetrics], width: int = 110) -> str:
     return console.export_text()
 
 
+def test_state_is_shown_where_there_is_any(ledger: Ledger) -> None:
+    assert "keys with state" not in drawn(observed(ledger))
+    for worker in range(4):
+        report = WorkerReport(
+            worker=worker, tuples=0, keys=0, busy_s=0, finished_ms=0, hashes=np.empty(0, dtype=np.uint64), top_keys=[],
+            top_counts=[], state_keys=500, moved_keys=100, rejected=3,
+        )  # fmt: skip
+        ledger.write_worker(5, report)
+    page = drawn(observed(ledger))
+    assert re.search(r"keys with state +2,000 +2,000", page)
+    assert re.search(r"state moved +400 keys, 20.0 % +400 keys, 20.0 %", page)
+    assert re.search(r"rows rejected +12 +12", page)
+
+
 def test_once_json_is_one_line_per_batch(ledger: Ledger) -> None:
     done = subprocess.run(
         [*SKEWLESS, "watch", ledger.uri, "--once", "--json"], capture_output=True, text=True, check=False, timeout=300
@@ -64,7 +79,7 @@ def test_once_json_is_one_line_per_batch(ledger: Ledger) -> None:
     assert [line["batch"] for line in lines] == [*range(5)]
     assert set(lines[0]) == {
         "batch", "tuples", "workers", "loads", "stddev", "imbalance", "dist_cost", "throughput", "latency_ms",
-        "busy_s", "hottest", "remark", "total",
+        "busy_s", "hottest", "remark", "total", "variance", "state_keys", "moved_keys", "moved", "rejected",
     }  # fmt: skip
     assert set(lines[0]["total"]) == set(lines[0]) - {"batch", "hottest", "remark", "total"}
     assert lines[-1]["loads"] == [10, 10, 10, 90]

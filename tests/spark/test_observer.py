@@ -52,6 +52,9 @@ def write(ledger: Ledger, number: int, batch: Batch, *, workers: Sequence[int] |
                 hashes=sample_hashes(hash_keys(pa.array([*counts[worker]], pa.string()))),
                 top_keys=[key for key, _ in top],
                 top_counts=[count for _, count in top],
+                state_keys=10 * len(counts[worker]),
+                moved_keys=len(counts[worker]) // 2,
+                rejected=worker,
             ),
         )
 
@@ -80,6 +83,13 @@ def assert_metrics(metrics: Metrics, batches: Sequence[Batch], n_workers: int) -
         assert metrics.latency_ms[name] == pytest.approx(quantile(times, share), rel=1 / 250)
     active = [sum(w in {worker for _, worker in batch.pairs} for batch in batches) for w in range(n_workers)]
     assert metrics.busy_s == pytest.approx([0.25 * n for n in active])
+    assert metrics.variance == pytest.approx(sum((load - sum(loads) / n_workers) ** 2 for load in loads) / n_workers)
+    held = [Counter(worker for _, worker in set(batch.pairs)) for batch in batches]  # keys by worker
+    moved = sum(n // 2 for keys in held for n in keys.values())
+    assert metrics.state_keys == 10 * held[-1].total()
+    assert metrics.moved_keys == moved
+    assert metrics.moved == pytest.approx(100 * moved / max(1, sum(10 * keys.total() for keys in held)))
+    assert metrics.rejected == sum(worker for keys in held for worker in keys)
 
 
 @st.composite

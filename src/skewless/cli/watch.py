@@ -38,6 +38,11 @@ _ROWS: Final[tuple[tuple[str, Callable[[Metrics], str]], ...]] = (
     ("latency p99", lambda metrics: f"{metrics.latency_ms['p99']:,.0f} ms"),
     ("busiest worker", lambda metrics: f"{max(metrics.busy_s):,.2f} s"),
 )
+_STATE_ROWS: Final[tuple[tuple[str, Callable[[Metrics], str]], ...]] = (
+    ("keys with state", lambda metrics: f"{metrics.state_keys:,}"),
+    ("state moved", lambda metrics: f"{metrics.moved_keys:,} keys, {metrics.moved:.1f} %"),
+    ("rows rejected", lambda metrics: f"{metrics.rejected:,}"),
+)
 
 
 def watch_command(
@@ -132,7 +137,7 @@ def _totals(metrics: BatchMetrics) -> Table:
     table.add_column(no_wrap=True)
     table.add_column("last batch", justify="right", no_wrap=True)
     table.add_column("since start", justify="right", no_wrap=True)
-    for name, write in _ROWS:
+    for name, write in _ROWS + (_STATE_ROWS if metrics.state_keys or metrics.rejected else ()):
         table.add_row(name, write(metrics), write(metrics.total))
     return table
 

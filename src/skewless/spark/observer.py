@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings import make_grouping
-from skewless.metrics import LatencyHistogram, imbalance, stddev, throughput
+from skewless.metrics import LatencyHistogram, imbalance, stddev, throughput, variance
 from skewless.metrics.latency import bucket_of
 from skewless.spark.ledger import SAMPLE, Ledger, WorkerReport, sample_hashes
 
@@ -33,7 +33,8 @@ class Metrics:
     """The load of the workers and what it cost; definitions in `skewless.metrics`.
 
     Latency is a worker's end minus the batch's beginning, for each of its tuples. Times are 0 where no source of a
-    batch tells when it began.
+    batch tells when it began. `state_keys` are the keys with a state, of the last batch where there are several;
+    `moved_keys` those whose state changed its worker, and `moved` how many percent of all that is per batch.
     """
 
     tuples: int
@@ -45,6 +46,11 @@ class Metrics:
     throughput: float
     latency_ms: dict[str, float]
     busy_s: list[float]
+    variance: float
+    state_keys: int
+    moved_keys: int
+    moved: float
+    rejected: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +115,20 @@ class _Tally:
         self.latency = LatencyHistogram()
         self.timed_tuples = 0
         self.elapsed_ms = 0
+        self.state_keys = 0
+        self.moved_keys = 0
+        self.held_keys = 0
+        self.rejected = 0
 
     def add(self, reports: Sequence[WorkerReport], clock: int | None) -> None:
         for report in reports:
             self.loads[report.worker] += report.tuples
             self.busy_s[report.worker] += report.busy_s
             self.samples[report.worker] = self.samples[report.worker].merge(KeySample.of(report))
+        self.state_keys = sum(report.state_keys for report in reports)
+        self.held_keys += self.state_keys
+        self.moved_keys += sum(report.moved_keys for report in reports)
+        self.rejected += sum(report.rejected for report in reports)
         if clock is None or not reports:
             return
         # Clocks of two machines differ a little: nothing ends before it began.
@@ -136,6 +150,11 @@ class _Tally:
             "throughput": throughput(self.timed_tuples, self.elapsed_ms),
             "latency_ms": {name: self.latency.quantile_ms(share) for name, share in quantiles},
             "busy_s": self.busy_s.tolist(),
+            "variance": variance(self.loads),
+            "state_keys": self.state_keys,
+            "moved_keys": self.moved_keys,
+            "moved": 100 * self.moved_keys / self.held_keys if self.held_keys else 0.0,
+            "rejected": self.rejected,
         }
 
 
