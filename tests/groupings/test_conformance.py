@@ -12,7 +12,19 @@ import pytest
 from numpy.typing import NDArray
 
 import skewless.groupings
-from skewless import GROUPINGS, Auto, DistributionAware, DynamicKey, Even, FullKnowledge, Grouping, Router, State
+from skewless import (
+    GROUPINGS,
+    Auto,
+    Correlation,
+    DistributionAware,
+    DynamicKey,
+    Eager,
+    Even,
+    FullKnowledge,
+    Grouping,
+    Router,
+    State,
+)
 from skewless.checks import GROUPING_CHECKS, GroupingCheck
 
 CONFIGURED = [
@@ -23,6 +35,9 @@ CONFIGURED = [
     DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, split_heavy=True, cost="quadratic"),
     DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, map_sparse=False, max_moved=1.0),
     FullKnowledge.of(np.arange(50, dtype=np.uint64) // np.uint64(3), n_workers=5),
+    Eager(n_workers=5, n_substreams=7, window_ms=11_000, upper=300, lower=100, start_workers=2),
+    Correlation(n_workers=5, n_substreams=30, n_windows=2, level=False),
+    Correlation(n_workers=5, n_substreams=30, n_windows=3, threshold=0.5, window_ms=7_000),
     Even(n_workers=5, single_owner=True, max_moved=0.5),
     Even(n_workers=5, capacities=(1, 2, 4, 8, 0.5), half_life_s=1),
     Even(n_workers=5, measure_capacities=True, resolution=1, slack=0.5),
@@ -39,7 +54,7 @@ def test_conforms(grouping: Grouping, check: GroupingCheck) -> None:
 
 
 def test_every_module_of_groupings_is_registered() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(skewless.groupings.__path__)} - {"base"}
+    modules = {module.name for module in pkgutil.iter_modules(skewless.groupings.__path__)} - {"base", "substream"}
     assert modules == set(GROUPINGS)
 
 

@@ -31,6 +31,11 @@ def dist_cost(pairs: Iterable[tuple[int, int]]) -> float:
     return len(distinct) / len(keys) if keys else 1.0
 
 
+def moved(before: Sequence[int], after: Sequence[int], sizes: Sequence[int]) -> int:
+    """SLB eq. 2: the sum of x_i d_i, where x_i is 1 if substream i changes its owner."""
+    return sum((old != new) * size for old, new, size in zip(before, after, sizes, strict=True))
+
+
 def quantile(values: Sequence[float], share: float | Fraction) -> float:
     """Nearest rank: the least value that at least this share of all values does not exceed."""
     rank = max(1, ceil(share * len(values)))

@@ -9,10 +9,13 @@ from skewless.errors import SkewlessError, unknown_name
 from skewless.groupings.auto import Auto
 from skewless.groupings.base import Grouping, Router, State
 from skewless.groupings.consistent import Consistent
+from skewless.groupings.correlation import Correlation
 from skewless.groupings.d_choices import DChoices
 from skewless.groupings.distribution_aware import DistributionAware
 from skewless.groupings.dynamic_key import DynamicKey
+from skewless.groupings.eager import Eager
 from skewless.groupings.even import Even
+from skewless.groupings.flux import Flux
 from skewless.groupings.full_knowledge import FullKnowledge
 from skewless.groupings.key import Key
 from skewless.groupings.key_isolator import KeyIsolator
@@ -21,7 +24,10 @@ from skewless.groupings.partial_key import PartialKey
 from skewless.groupings.popularity_aware import PopularityAware
 from skewless.groupings.shuffle import Shuffle
 from skewless.groupings.single_instance import SingleInstance
+from skewless.groupings.substream import SubstreamGrouping
+from skewless.groupings.two_choices import TwoChoices
 from skewless.groupings.universal import Universal
+from skewless.groupings.universal_rebalancing import UniversalRebalancing
 from skewless.groupings.w_choices import WChoices
 
 GROUPINGS: Final[dict[str, type[Grouping]]] = {
@@ -41,6 +47,11 @@ GROUPINGS: Final[dict[str, type[Grouping]]] = {
         SingleInstance,
         Consistent,
         KeyIsolator,
+        Eager,
+        Correlation,
+        UniversalRebalancing,
+        TwoChoices,
+        Flux,
         Even,
         Auto,
     )
@@ -78,10 +89,13 @@ __all__ = [
     "GROUPINGS",
     "Auto",
     "Consistent",
+    "Correlation",
     "DChoices",
     "DistributionAware",
     "DynamicKey",
+    "Eager",
     "Even",
+    "Flux",
     "FullKnowledge",
     "Grouping",
     "Key",
@@ -93,7 +107,10 @@ __all__ = [
     "Shuffle",
     "SingleInstance",
     "State",
+    "SubstreamGrouping",
+    "TwoChoices",
     "Universal",
+    "UniversalRebalancing",
     "WChoices",
     "make_grouping",
 ]

@@ -4,11 +4,14 @@ from skewless.metrics.cost import KeySpread
 from skewless.metrics.detection import precision, recall, time_to_detect
 from skewless.metrics.latency import LatencyHistogram
 from skewless.metrics.load import imbalance, sigma, stddev, throughput, variance
+from skewless.metrics.movement import moved, moved_percent
 
 __all__ = [
     "KeySpread",
     "LatencyHistogram",
     "imbalance",
+    "moved",
+    "moved_percent",
     "precision",
     "recall",
     "sigma",

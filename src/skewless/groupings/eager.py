@@ -1,0 +1,234 @@
+"""Eager load balancing (ELB): after every window, what is too much on some workers moves to others."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from math import ceil, isfinite
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings.base import State
+from skewless.groupings.substream import SubstreamGrouping, dealt, largest_first, worker_loads
+
+_log: Final = logging.getLogger(__name__)
+
+
+@njit(cache=True)
+def least_loaded(loads: Any, among: Any) -> Any:
+    """Give the first of the least loaded workers among those marked; -1 if none is."""
+    best = -1
+    for worker in range(loads.size):
+        if among[worker] and (best < 0 or loads[worker] < loads[best]):
+            best = worker
+    return best
+
+
+@njit(cache=True)
+def reassign(histogram: Any, order: Any, active: Any, centre: float, half_width: float, loads: Any, table: Any) -> None:
+    """Move substreams from workers above the mean to workers below it (lines 12-30); changes `loads` and `table`.
+
+    Substreams are looked at in the order given, largest first. Those of workers that are not active all move. `centre`
+    is the middle of the range that loads should lie in.
+    """
+    mean = loads.sum() / active.sum()
+    over = active & (loads > mean)
+    under = active & ~over
+    leaves = np.zeros(table.size, dtype=np.bool_)
+    for substream in order:
+        owner, load = table[substream], histogram[substream]
+        if not active[owner] or (over[owner] and 0 < load < min(loads[owner] - mean, half_width)):
+            leaves[substream] = True
+            loads[owner] -= load
+    for substream in order:
+        if leaves[substream]:
+            worker = least_loaded(loads, under)
+            if worker < 0:
+                worker = least_loaded(loads, active)
+            table[substream] = worker
+            loads[worker] += histogram[substream]
+            if loads[worker] >= centre:
+                under[worker] = False
+
+
+@njit(cache=True)
+def part_large(histogram: Any, active: Any, ceiling: float, loads: Any, table: Any) -> None:
+    """Relieve workers above the ceiling while a move lowers their load and makes no other as high; in place.
+
+    The most loaded gives first, one substream after another to the least loaded worker, each time the one that leaves
+    the higher of the two lowest. Changes `loads` and `table`.
+    """
+    movable = active.copy()
+    while True:
+        most, least = -1, least_loaded(loads, active)
+        for worker in range(loads.size):
+            if movable[worker] and loads[worker] > ceiling and (most < 0 or loads[worker] > loads[most]):
+                most = worker
+        if most < 0:
+            return
+        best, lowest = -1, loads[most]
+        for substream in range(table.size):
+            load = histogram[substream]
+            if table[substream] == most and load > 0:
+                higher = max(loads[most] - load, loads[least] + load)
+                if higher < lowest:
+                    best, lowest = substream, higher
+        if best < 0:
+            movable[most] = False
+            continue
+        table[best] = least
+        loads[most] -= histogram[best]
+        loads[least] += histogram[best]
+
+
+def engaged(active: NDArray[np.bool_], loads: NDArray[np.int64], n_active: int) -> NDArray[np.bool_]:
+    """Say who is active if `n_active` workers are to be: the least loaded leave, the first idle join (lines 5-10).
+
+    >>> engaged(np.array([True, True, True, False]), np.array([5, 1, 3, 0]), 2).tolist()
+    [True, False, True, False]
+    """
+    active = active.copy()
+    in_use = [worker for worker in largest_first(loads) if active[worker]]
+    active[in_use[n_active:]] = False
+    active[np.flatnonzero(~active)[: max(n_active - len(in_use), 0)]] = True
+    return active
+
+
+def rebalanced(
+    table: NDArray[np.int32],
+    histogram: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    *,
+    upper: float,
+    lower: float,
+    n_active: int,
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Give the next table and the workers that are active in it (Algorithm 1, where `n_active` is π).
+
+    >>> table, active = np.array([0, 0, 0, 1], dtype=np.int32), np.array([True, True, False])
+    >>> rebalanced(table, np.array([3, 2, 4, 1]), active, upper=8, lower=2, n_active=2)[0].tolist()
+    [0, 1, 0, 1]
+    """
+    table = table.copy()
+    loads = worker_loads(histogram, table, active.size)
+    active = engaged(active, loads, n_active)
+    half_width = (upper - lower) / 2
+    centre = max((upper + lower) / 2, histogram.sum() / n_active)
+    reassign(histogram, largest_first(histogram), active, centre, half_width, loads, table)
+    if (histogram > half_width).any():
+        part_large(histogram, active, centre + half_width, loads, table)
+    return table, active
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eager(SubstreamGrouping):
+    """Move, after every window, substreams from workers above the mean to workers below it; elastic if told the bounds.
+
+    Only workers above the mean give, only others take, so little state moves. If no substream of the window has
+    (upper - lower) / 2 tuples or more, no worker is left with more than `upper`, or than that beyond the mean where
+    `n_workers` are not enough; nor with less than the mean minus n_workers - 1 times the largest substream. With bounds
+    given, as many workers are active as bring the mean to the middle of the two; the others get no tuples.
+
+    Parameters
+    ----------
+    n_substreams: substreams that keys are hashed to (p).
+    window_ms: length of a statistic window (Δ); 0 ends a window at every barrier.
+    upper: most tuples that a worker should get in a window (u).
+    lower: least tuples that an active worker should get in a window (v). If both are None, all workers are active and
+        the bounds are the mean load, plus and minus `slack` of it.
+    slack: half the width of that range, as a share of the mean load. Larger substreams do not move, unless that lowers
+        the most loaded worker and that one is out of range: less slack moves less and balances less.
+    start_workers: workers that are active at first; None is all.
+
+    >>> grouping = Eager(n_workers=10, upper=1200, lower=800)
+    >>> grouping.parallelism(4_100)
+    5
+
+    Reference
+    ---------
+    Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 3, Algorithm 1.
+
+    Deviations: what a worker may still give is bounded anew after each substream by the rest of its excess; line 20
+    as printed would let it give (u - v) / 2 in all, however far above u it is. Substreams without a tuple stay. The
+    parallelism has a maximum, `n_workers`; where that is too little, the range moves up with the mean. Of substreams
+    larger than the paper assumes it warns once; they move only off a worker out of range, and if that lowers its load
+    without making the taker as high.
+    """
+
+    name: ClassVar[str] = "eager"
+    aliases: ClassVar[tuple[str, ...]] = ("ELB",)
+
+    upper: float | None = None
+    lower: float | None = None
+    slack: float = 0.25
+    start_workers: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.upper is None) != (self.lower is None):
+            raise SkewlessError(
+                f"upper and lower must be given both or neither; got upper={self.upper!r} and lower={self.lower!r}"
+            )
+        if self.upper is not None and self.lower is not None:
+            for name, bound in (("upper", self.upper), ("lower", self.lower)):
+                if isinstance(bound, bool) or not (isinstance(bound, (int, float)) and isfinite(bound) and bound >= 0):
+                    raise SkewlessError(f"{name} must be a number of at least 0; got {bound!r}")
+            if self.upper <= self.lower:
+                raise SkewlessError(f"upper must be above lower ({self.lower}); got {self.upper}")
+        if isinstance(self.slack, bool) or not (isinstance(self.slack, (int, float)) and 0 < self.slack <= 1):
+            raise SkewlessError(f"slack must be a number above 0 and at most 1; got {self.slack!r}")
+        if self.start_workers is not None:
+            require_at_least("start_workers", self.start_workers, 1)
+            if self.start_workers > self.n_workers:
+                raise SkewlessError(
+                    f"start_workers must be at most n_workers ({self.n_workers}); got {self.start_workers}"
+                )
+            if self.upper is None and self.start_workers < self.n_workers:
+                raise SkewlessError("start_workers needs upper and lower: without them all workers are active")
+
+    def parallelism(self, load: int) -> int:
+        """Give the number of workers for a window with so many tuples (line 4: π)."""
+        if self.upper is None or self.lower is None:
+            return self.n_workers
+        return max(ceil(min(2 * load / (self.upper + self.lower), self.n_workers)), 1)
+
+    def active(self, state: State) -> NDArray[np.bool_]:
+        """Say of each worker whether it can own substreams in this state."""
+        active: NDArray[np.bool_] = state["active"]
+        return active
+
+    def _memory(self, seed: int) -> State:  # noqa: ARG002
+        return {"active": np.arange(self.n_workers) < self._n_first, "warned": np.array(False)}
+
+    def _first_table(self, memory: State) -> NDArray[np.int32]:  # noqa: ARG002
+        return dealt(self.n_substreams, self._n_first)
+
+    @property
+    def _n_first(self) -> int:
+        return self.n_workers if self.start_workers is None else self.start_workers
+
+    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
+        total = int(histogram.sum())
+        n_active = self.parallelism(total)
+        mean = total / n_active
+        upper = (1 + self.slack) * mean if self.upper is None else self.upper
+        lower = (1 - self.slack) * mean if self.lower is None else self.lower
+        largest, most = int(histogram.max()), (upper - lower) / 2
+        if largest > most and n_active > 1 and not state["warned"]:
+            _log.warning(
+                "eager: a substream has %d of %d tuples in a window, more than half the range of loads (%g), so it "
+                "seldom moves; take more than %d substreams, or a wider range, if it is more than a single key",
+                largest,
+                total,
+                most,
+                self.n_substreams,
+            )
+        table, active = rebalanced(
+            state["table"], histogram, state["active"], upper=upper, lower=lower, n_active=n_active
+        )
+        warned = np.array(bool(state["warned"]) or (largest > most and n_active > 1))
+        return {"table": table, "active": active, "warned": warned}

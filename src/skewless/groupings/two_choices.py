@@ -1,0 +1,71 @@
+"""Two choices by the substream: what partial key grouping becomes where a key must have one owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from skewless.groupings.base import State
+from skewless.groupings.substream import SubstreamGrouping, largest_first
+from skewless.hashing import lower_choice, make_salt, random_word, upper_choice
+
+
+@njit(cache=True)
+def place_by_two_choices(histogram: Any, order: Any, salt: Any, n_workers: int) -> Any:
+    """Give each substream, in the order given, to the worker of its two that has less by then."""
+    table = np.empty(histogram.size, dtype=np.int32)
+    loads = np.zeros(n_workers, dtype=np.int64)
+    for substream in order:
+        word = random_word(salt, substream)
+        first, second = upper_choice(word, n_workers), lower_choice(word, n_workers)
+        worker = second if loads[second] < loads[first] else first
+        loads[worker] += histogram[substream]
+        table[substream] = worker
+    return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoChoices(SubstreamGrouping):
+    """Give each substream two workers by hash, and after every window place it on the one of them that has less.
+
+    A substream is only ever with one of its two workers. Each table is made from the last histogram alone, whatever
+    the one before was, so one substream that changes its place can take others along: balance without a thought of
+    state, which `eager` is measured by.
+
+    Parameters
+    ----------
+    n_substreams: substreams that keys are hashed to.
+    window_ms: length of a statistic window; 0 ends a window at every barrier.
+
+    >>> place_by_two_choices(np.full(8, 5), np.arange(8), make_salt(2), 2).tolist()
+    [0, 1, 1, 0, 1, 0, 0, 0]
+
+    Reference
+    ---------
+    Nasir et al., *The Power of Both Choices* (2015), as the "PKG" in section 5 of Guo & Zhou, *Stateful Load Balancing
+    for Parallel Stream Processing*, which does not say how it keeps one owner per key. Deviations: the two choices are
+    made per substream and window instead of per tuple, for the largest substream first; the two hashes are the two
+    halves of one; ties go to the first.
+    """
+
+    name: ClassVar[str] = "two_choices"
+    aliases: ClassVar[tuple[str, ...]] = ("PKG-like",)
+    baseline: ClassVar[bool] = True
+
+    def _memory(self, seed: int) -> State:
+        return {"salt": np.array(make_salt(seed))}
+
+    def _first_table(self, memory: State) -> NDArray[np.int32]:
+        return self._placed(np.zeros(self.n_substreams, dtype=np.int64), memory)
+
+    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
+        return {"table": self._placed(histogram, state)}
+
+    def _placed(self, histogram: NDArray[np.int64], memory: State) -> NDArray[np.int32]:
+        salt = np.uint64(memory["salt"])
+        table: NDArray[np.int32] = place_by_two_choices(histogram, largest_first(histogram), salt, self.n_workers)
+        return table
