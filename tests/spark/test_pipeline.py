@@ -21,7 +21,8 @@ from skewless.groupings import make_grouping
 pytest.importorskip("pyspark")
 
 from skewless.spark.inputs import FileInput, Input, NamedStream, RateInput
-from skewless.spark.pipeline import Pipeline, Progress, RunReport, parse_duration
+from skewless.spark.pipeline import Pipeline, parse_duration
+from skewless.spark.report import Progress, RunReport
 from skewless.spark.session import reason_of
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def test_a_difference_is_told(spark: SparkSession, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Count, "native_extract", lambda _self, columns, *_: f"2 * {columns[0]}")
     report: RunReport = pipeline(source, batch=True).run(spark)
     assert report.exact is False
-    assert report.differences[0]["got"] == 2 * report.differences[0]["expected"]
+    assert report.differences[0]["got_n"] == 2 * report.differences[0]["expected_n"]
 
 
 def test_bad_inputs_are_one_line(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_bad_inputs_are_one_line(spark: SparkSession, tmp_path: Path) -> None:
         (lambda: FileInput(path=str(tmp_path / "no.csv"), key="k"), "no such file or folder"),
         (lambda: FileInput(path=str(tmp_path / "empty"), key="k"), "holds no files"),
         (lambda: FileInput(path=str(tmp_path), key="k"), "mixes kinds of files: .csv, .jsonl, .parquet"),
-        (lambda: FileInput(path=str(tmp_path / "a.csv")), "name the one that holds the key"),
+        (lambda: pipeline(FileInput(path=str(tmp_path / "a.csv"))), "name the one that holds the key"),
         (lambda: FileInput(path=__file__, key="k"), "read as text"),
         (lambda: NamedStream(name="contry-skew-r80"), "did you mean 'country-skew-r80'"),
         (lambda: NamedStream(name="zipf", tuples=0), "tuples must be"),

@@ -7,12 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.errors import SkewlessError
-from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, Drift, SyntheticStream, Zipf, make_stream
+from skewless.streams import (
+    STREAMS,
+    CountryHalfSkew,
+    CountrySkew,
+    Drift,
+    Gaussian,
+    Hashtags,
+    SyntheticStream,
+    Topics,
+    Trades,
+    Tweets,
+    Zipf,
+    make_stream,
+)
 
 
-def test_the_named_streams_are_those_of_the_paper_zipf_and_drift() -> None:
+def test_the_named_streams_are_those_of_the_paper_and_others_with_their_defaults() -> None:
     names = {f"country-skew-r{percent}" for percent in range(0, 101, 10)} | {"country-half-skew-r80"}
-    assert STREAMS.keys() == names | {Zipf().label, Drift().label}
+    others = (Zipf(), Drift(), Gaussian(), Topics(), Tweets(), Trades(), Hashtags())
+    assert STREAMS.keys() == names | {stream.label for stream in others}
     for name, stream in STREAMS.items():
         assert stream.label == name
         assert make_stream(name) == stream
@@ -31,6 +45,14 @@ def test_the_named_streams_are_those_of_the_paper_zipf_and_drift() -> None:
         ("ZIPF-1.5", Zipf(exponent=1.5)),
         ("zipf-2-30", Zipf(exponent=2.0, n_keys=30)),
         ("drift", Drift()),
+        ("gaussian", Gaussian()),
+        ("gaussian-30-7.5-60", Gaussian(mean=30.0, deviation=7.5, n_keys=60)),
+        ("topics", Topics()),
+        ("topics-20-60", Topics(percent=20, topic_every_s=60)),
+        ("tweets", Tweets()),
+        ("Tweets_0.001", Tweets(scale=0.001)),
+        (" trades-1e-3 ", Trades(scale=0.001)),
+        ("HASHTAGS-2", Hashtags(scale=2.0)),
         ("Drift_80", Drift(percent=80)),
         ("drift-0-7", Drift(percent=0, period=7)),
         ("drift-9-7-20", Drift(percent=9, period=7, n_keys=20)),

@@ -17,7 +17,7 @@ from skewless.cli.run import Master, SparkLog, require_spark, run_with_progress,
 from skewless.groupings import Even, Grouping, Key, PartialKey, Shuffle
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
-    from skewless.spark.pipeline import RunReport
+    from skewless.spark.report import RunReport
 
 _WARM_UP: Final = 500
 

@@ -1,4 +1,4 @@
-"""`skewless run`: count an input on Spark through one grouping."""
+"""`skewless run`: count an input on Spark through one grouping, or run another application on it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,11 +23,16 @@ from skewless.groupings import make_grouping
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import Row, SparkSession
 
+    from skewless.spark.apps import Application
     from skewless.spark.inputs import Input
-    from skewless.spark.pipeline import Pipeline, RunReport
+    from skewless.spark.pipeline import Pipeline
+    from skewless.spark.report import RunReport
 
 Master = Annotated[str, typer.Option(help="Where Spark runs: local[12], spark://host:7077…")]
 SparkLog = Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")]
+DEFAULT_SCALE = 0.01
+DEFAULT_TUPLES = 100_000
+"""Of an application's stand-in where neither is given: the first tuples of a stream that is the same throughout."""
 MERGE_PARTITIONS = 4
 """Partitions of the merge: it gets partial results only, and each partition costs a state store per micro-batch."""
 
@@ -38,6 +44,12 @@ def run_command(
             "--grouping", "-g", help="By name or alias: auto, even, partial_key (PKG)…; see `skewless groupings`."
         ),
     ] = "auto",
+    app: Annotated[
+        str,
+        typer.Option(
+            help="What is computed: count (rows per key), word-count, vwap, hashtags; see docs/applications.md."
+        ),
+    ] = "count",
     stream: options.StreamName = None,
     input_path: Annotated[
         str | None,
@@ -46,6 +58,14 @@ def run_command(
     key: options.KeyColumn = None,
     time_column: Annotated[
         str | None, typer.Option("--time", help="The column of --input that holds the time.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", help="A column that --app reads, as price=NAME; usual names are found. Repeatable."),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(help="Size of the stream that --app runs on without an input, as a part of the published one."),
     ] = None,
     rate_source: Annotated[
         int | None, typer.Option(help="Spark's rate source instead: so many rows per second, until --tuples came.")
@@ -58,7 +78,7 @@ def run_command(
     process_ms: Annotated[float, typer.Option(help="Simulated work per tuple in milliseconds.")] = 0.0,
     cost_kind: Annotated[str, typer.Option(help="What the simulated work is: sleep, or busy cpu.")] = "sleep",
     batch: Annotated[bool, typer.Option("--batch", help="One batch job instead of a stream.")] = False,
-    window: Annotated[str | None, typer.Option(help="Count per window as well: 15s, 1m, '1 minute'.")] = None,
+    window: Annotated[str | None, typer.Option(help="Compute per window as well: 15s, 1m, '1 minute'.")] = None,
     watermark: Annotated[str, typer.Option(help="How late rows of a stream may come for their window.")] = "1m",
     output: Annotated[
         str, typer.Option(help="A directory for the result as Parquet, console (each micro-batch), or memory.")
@@ -84,10 +104,15 @@ def run_command(
 ) -> None:
     """Count the tuples of a stream or of files per key on Spark, and report balance, cost, throughput and latency.
 
+    With --app, compute something else per key, such as the average price of a stock (vwap).
+
     Example: skewless run --stream country-skew-r80 -g DKG --process-ms 1 --tuples 200000 --window 15s --verify
+
+    Example: skewless run --app vwap -g DSTREAM --input trades.csv.gz --window 1h --verify
     """
     require_spark()
-    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415 - see above
+    from skewless.spark.apps import make_app  # noqa: PLC0415 - see above
+    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
     if output == "console" and as_json:
@@ -96,8 +121,24 @@ def run_command(
     if rejects is None:
         beside = directory or ledger or (checkpoint and f"{checkpoint.rstrip('/')}/run")
         rejects = beside and f"{beside.rstrip('/')}.rejects"
+    application = make_app(app)
     pipeline = Pipeline(
-        input=_choose_input(stream, input_path, key, time_column, rate_source, tuples, sources, batch_size, rate, seed),
+        input=_choose_input(
+            application,
+            stream,
+            input_path,
+            key,
+            time_column,
+            columns,
+            scale,
+            rate_source,
+            tuples,
+            sources,
+            batch_size,
+            rate,
+            seed,
+        ),
+        app=application,
         grouping=make_grouping(grouping, n_workers=workers, **options.parse_parameters(settings)),
         cost=Cost(ms=process_ms, kind=cost_kind) if process_ms else None,  # type: ignore[arg-type] # Cost checks it
         batch=batch,
@@ -121,10 +162,13 @@ def run_command(
 
 
 def _choose_input(
+    app: Application,
     stream: str | None,
     path: str | None,
     key: str | None,
     time: str | None,
+    columns: list[str] | None,
+    scale: float | None,
     rate_source: int | None,
     tuples: int | None,
     sources: int,
@@ -136,18 +180,37 @@ def _choose_input(
 
     if sum(given is not None for given in (stream, path, rate_source)) > 1:
         raise SkewlessError("--stream, --input and --rate-source exclude each other: give one of them")
-    if path is None and (key is not None or time is not None):
-        raise SkewlessError("--key and --time name columns of --input: give the file as well")
+    if path is None and (key is not None or time is not None or columns):
+        raise SkewlessError("--key, --time and --column name columns of --input: give the file as well")
+    if scale is not None and (app.stand_in is None or any(given is not None for given in (stream, path, rate_source))):
+        raise SkewlessError("--scale is for the stream that --app runs on without an input: leave it out, or the input")
     if path is not None:
         if tuples is not None:
             raise SkewlessError("--tuples is for --stream and --rate-source: files are read to their end")
-        return FileInput(path=path, key=key, time=time)
+        return FileInput(path=path, key=key, time=time, columns=tuple(map(_parse_column, columns or ())))
     if rate_source is not None:
         if tuples is None:
             raise SkewlessError("the rate source never ends: say with --tuples when to stop")
         return RateInput(rows_per_second=rate_source, tuples=tuples, sources=sources)
+    if scale is not None and not (isfinite(scale) and scale > 0):
+        raise SkewlessError(f"--scale must be a number above 0; got {scale:g}")
+    if stream is None and app.stand_in is not None:
+        tuples = DEFAULT_TUPLES if tuples is None and scale is None else tuples
+        stream = f"{app.stand_in}-{DEFAULT_SCALE if scale is None else scale}"
     name = "country-skew-r80" if stream is None else stream
     return NamedStream(name=name, tuples=tuples, sources=sources, batch_size=batch_size, rate=rate, seed=seed)
+
+
+def _parse_column(text: str) -> tuple[str, str]:
+    """Read name=COLUMN.
+
+    >>> _parse_column("price=Trade Price")
+    ('price', 'Trade Price')
+    """
+    name, equals, column = text.partition("=")
+    if not equals or not name.strip() or not column:
+        raise SkewlessError(f"--column takes name=COLUMN, such as price=px; got {text!r}")
+    return name.strip().lower(), column
 
 
 def require_spark() -> None:
@@ -196,6 +259,9 @@ def run_with_progress(
         )
 
 
+_LEFT = ("key", "window_start", "window_end", "reason")
+
+
 def _show(batch: int, rows: list[Row]) -> None:
     table = Table(title=f"batch {batch}: the largest of the rows it changed", title_justify="left", box=SIMPLE_HEAD)
     _fill(table, [row.asDict() for row in rows])
@@ -204,21 +270,26 @@ def _show(batch: int, rows: list[Row]) -> None:
 
 def _fill(table: Table, rows: list[dict[str, Any]]) -> None:
     for name in rows[0] if rows else ():
-        table.add_column(name, justify="right" if name in {"n", "tuples", "share", "workers"} else "left")
+        table.add_column(name, justify="left" if name in _LEFT else "right")
     for row in rows:
         table.add_row(*(_written(name, value) for name, value in row.items()))
 
 
 def _written(name: str, value: Any) -> str:
+    if value is None:
+        return "null"
     if name == "share":
         return f"{100 * value:.2f} %"
     if name in {"window_start", "window_end"}:  # in UTC, as the report has it; what is always the same is left out
         return str(value).replace("T", " ").removesuffix("+00:00").removesuffix("000")
-    return f"{value:,}" if name in {"n", "tuples"} else "null" if value is None else escape(str(value))
+    if name == "key" or isinstance(value, str):
+        return escape(str(value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
 
 
 def _print(report: RunReport) -> None:
-    title = f"{report.grouping} on {escape(report.stream)} (Spark, {report.mode})"
+    what = "" if report.app == "count" else f"{report.app} with "
+    title = f"{what}{report.grouping} on {escape(report.stream)} (Spark, {report.mode})"
     table = Table(title=title, show_header=False, title_justify="left")
     rows = {
         "tuples": f"{report.tuples:,} in {report.batches} batches",
@@ -232,7 +303,7 @@ def _print(report: RunReport) -> None:
         "latency p50 / p95 / p99": " / ".join(f"{time:,.0f}" for time in report.latency_ms.values()) + " ms",
         "late partials dropped": f"{report.late_dropped:,}",
         "rows rejected": f"{report.rejected:,}" + _where_rejects(report),
-        "equal to a plain groupBy": {None: "not checked (--verify)", True: "yes", False: "NO"}[report.exact],
+        "equal to a plain groupBy": _verdict(report),
     }
     for name, value in rows.items():
         table.add_row(name, value)
@@ -245,7 +316,11 @@ def _print(report: RunReport) -> None:
     keys = Table(title="hottest keys", title_justify="left", box=SIMPLE_HEAD)
     _fill(keys, report.hottest)
     console.print(keys)
-    if report.top and "window_start" in report.top[0]:
+    if report.reasons:
+        rejected = Table(title="rows rejected", title_justify="left", box=SIMPLE_HEAD)
+        _fill(rejected, [{"reason": reason, "rows": rows} for reason, rows in report.reasons.items()])
+        console.print(rejected)
+    if report.top and set(report.top[0]) != {"key", "n"}:
         windows = Table(title="largest rows", title_justify="left", box=SIMPLE_HEAD)
         _fill(windows, [{name: value for name, value in row.items() if name != "window_end"} for row in report.top])
         console.print(windows)
@@ -253,6 +328,16 @@ def _print(report: RunReport) -> None:
         wrong = Table(title="first differences from a plain groupBy", title_justify="left", box=SIMPLE_HEAD)
         _fill(wrong, report.differences)
         console.print(wrong)
+
+
+def _verdict(report: RunReport) -> str:
+    if report.exact is None:
+        return "not checked (--verify)"
+    if report.exact:
+        return "yes"
+    if report.late_dropped:
+        return f"NO: {report.late_dropped:,} partial results came after their window had closed; see --watermark"
+    return "NO"
 
 
 def _where_rejects(report: RunReport) -> str:

@@ -20,7 +20,7 @@ def streams_command(as_json: options.Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    caption = "Any percent, exponent and number of keys works: country-skew-r85, zipf-1.5-1000."
+    caption = "Any percent, exponent, number of keys and scale works: country-skew-r85, zipf-1.5-1000, tweets-0.001."
     table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("name")
     table.add_column("tuples", justify="right")

@@ -1,25 +1,30 @@
-"""Inputs of a run: a named stream, Spark's rate source, or files; as rows of `key` and, where there is one, `ts`."""
+"""Inputs of a run: a named stream, Spark's rate source, or files; as rows of `key`, values and perhaps `ts`.
+
+An input finds its columns, the application makes `key` and values of them, and what neither can use is set aside.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import NumericType, StringType, StructType
+from pyspark.sql.types import DataType, NumericType, StringType, StructField, StructType
 
-from skewless.errors import SkewlessError, require_at_least, unknown_name
+from skewless.errors import SkewlessError, require_at_least
+from skewless.spark.apps import TIME, Application
 from skewless.spark.directories import is_uri
 from skewless.spark.merge import quoted
 from skewless.spark.stream_source import NAME, register
 from skewless.streams import make_stream
 
 _CORRUPT: Final = "_skewless_corrupt"
+_TWITTER_TIME: Final = r"\A\s*[A-Za-z]{3} ([A-Za-z]{3} [0-9]{1,2} [0-9:]{8} [+-][0-9]{4} [0-9]{4})\s*\z"
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 _FORMATS: Final = {
     **dict.fromkeys(_DELIMITERS, "csv"),
@@ -30,18 +35,19 @@ _FORMATS: Final = {
 
 @dataclass(frozen=True)
 class Opened:
-    """An input on a session: rows of `key` and, where there is one, the time `ts`, once more as often as asked.
+    """An input on a session: rows of `key`, values and, where there is one, the time `ts`, again as often as asked.
 
     `rows(streaming)` gives them as a stream or a batch; `rejects` the rows that cannot be used, with the reason.
     """
 
     rows: Callable[[bool], DataFrame]
+    has_time: bool
     rejects: DataFrame | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Input(ABC):
-    """What is counted."""
+    """What is read."""
 
     @property
     @abstractmethod
@@ -54,17 +60,16 @@ class Input(ABC):
         return None
 
     @property
-    def has_time(self) -> bool:
-        """Whether the rows can be cut into windows."""
-        return True
-
-    @property
     def n_sources(self) -> int | None:
         """How many sources read side by side, None where Spark decides it."""
         return None
 
     @abstractmethod
-    def open(self, spark: SparkSession) -> Opened:
+    def check(self, app: Application, *, windowed: bool) -> None:
+        """Refuse, before there is a session, what cannot serve an application."""
+
+    @abstractmethod
+    def open(self, spark: SparkSession, app: Application) -> Opened:
         """Give the rows; refuse what cannot be read."""
 
 
@@ -99,8 +104,18 @@ class NamedStream(Input):
     def n_sources(self) -> int:
         return self.sources
 
-    def open(self, spark: SparkSession) -> Opened:
+    def _choose(self, app: Application) -> dict[str, list[str]]:
+        if not app.reads_records:
+            return {"key": ["key"], TIME: ["ts"]}
+        columns = [str(name) for name in make_stream(self.name).record_schema.names]
+        return app.choose([*columns, "ts"], {TIME: "ts"}, f"the stream {self.label}")
+
+    def check(self, app: Application, *, windowed: bool) -> None:  # noqa: ARG002 - a stream has times
+        self._choose(app)
+
+    def open(self, spark: SparkSession, app: Application) -> Opened:
         register(spark)
+        chosen = self._choose(app)
         options = {
             "stream": self.name,
             "tuples": str(self.total),
@@ -108,13 +123,15 @@ class NamedStream(Input):
             "sources": str(self.sources),
             "batch": str(self.batch_size),
             "rate": str(self.rate),
+            "records": str(app.reads_records).lower(),
         }
+        parsed = app.parse(_values(chosen))
 
         def rows(streaming: bool) -> DataFrame:
             stream: DataFrame = _reader(spark, streaming).format(NAME).options(**options).load()
-            return stream.select("key", "ts")
+            return stream.select(*parsed.columns, "ts")
 
-        return Opened(rows)
+        return Opened(rows, has_time=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +159,13 @@ class RateInput(Input):
     def n_sources(self) -> int:
         return self.sources
 
-    def open(self, spark: SparkSession) -> Opened:
+    def check(self, app: Application, *, windowed: bool) -> None:  # noqa: ARG002 - the rate source has times
+        if app.reads_records:
+            raise SkewlessError(f"the rate source gives nothing but numbers: {app.name} cannot read them")
+
+    def open(self, spark: SparkSession, app: Application) -> Opened:
+        self.check(app, windowed=False)
+
         def rows(streaming: bool) -> DataFrame:
             if streaming:
                 reader = spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second)
@@ -151,26 +174,28 @@ class RateInput(Input):
                 values = spark.range(self.tuples).select(sf.col("id").alias("value"), sf.now().alias("timestamp"))
             return values.select((sf.col("value") % self.keys).alias("key"), sf.col("timestamp").alias("ts"))
 
-        return Opened(rows)
+        return Opened(rows, has_time=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileInput(Input):
     """A file, or a folder of files of one kind: text (a line is a key), CSV, TSV, JSON lines or Parquet, also `.gz`.
 
-    `key` and `time` name columns. A time is a timestamp, a text that Spark reads as one, or seconds since 1970. Rows
-    that cannot be read, or have no time where one is asked for, are set aside. In a stream each file is a micro-batch.
+    `key`, `time` and `columns` (pairs such as `("price", "px")`) name columns; an application also finds those that
+    bear one of the names it knows. A time is a timestamp, a text that Spark reads as one, the form that Twitter writes,
+    or a number since 1970: of seconds, or of milli-, micro- or nanoseconds where seconds would lie beyond the year
+    5000. Rows that cannot be read, or have no time where one is asked for, are set aside. In a stream each file is a
+    micro-batch.
     """
 
     path: str
     key: str | None = None
     time: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind == "text" and (self.key is not None or self.time is not None):
-            raise SkewlessError(f"{self.path} is read as text, which has no columns: the line is the key")
-        if self.kind != "text" and self.key is None:
-            raise SkewlessError(f"{self.path} has columns: name the one that holds the key (--key)")
+        if self.kind == "text" and self.given:
+            raise SkewlessError(f"{self.path} is read as text, which has no columns: a line is a key, or a text")
 
     @property
     def label(self) -> str:
@@ -178,8 +203,21 @@ class FileInput(Input):
         return name if self.key is None else f"{name}:{self.key}"
 
     @property
-    def has_time(self) -> bool:
-        return self.time is not None
+    def given(self) -> dict[str, str]:
+        """The columns that are named, by what they hold."""
+        named = {"key": self.key, TIME: self.time}
+        return {role: column for role, column in named.items() if column is not None} | dict(self.columns)
+
+    def check(self, app: Application, *, windowed: bool) -> None:
+        app.check(self.given)
+        if not app.reads_records:
+            self._require_key()
+        if windowed and TIME not in self.given and not app.roles.get(TIME):
+            raise no_time(self)
+
+    def _require_key(self) -> None:
+        if self.kind != "text" and self.key is None:
+            raise SkewlessError(f"{self.path} has columns: name the one that holds the key (--key)")
 
     @property
     def ending(self) -> str:
@@ -219,43 +257,53 @@ class FileInput(Input):
             "columnPruning": "false",  # otherwise rows with too many or too few columns go unnoticed
         }
 
-    def open(self, spark: SparkSession) -> Opened:
+    def open(self, spark: SparkSession, app: Application) -> Opened:
+        self.check(app, windowed=False)
         schema = StructType([column for column in self._read(spark, None, False).schema if column.name != _CORRUPT])
-        for what, column in (("key", self.key), ("time", self.time)):
-            if column is not None and column not in schema.names:
-                raise unknown_name(f"{what} column of {self.path}", column, schema.names)
-        names = [name for name in (self.key, self.time) if name is not None]
-        if self.kind == "json":
-            schema = StructType([schema[name] for name in dict.fromkeys(names)])
-        n_columns = len(schema)
+        given = self.given
+        if self.kind == "text":
+            given = {"text" if "text" in app.roles else "key": "value"}
+        chosen = app.choose(schema.names, given, self.path)
+        used = list(dict.fromkeys(column for columns in chosen.values() for column in columns))
+        if self.kind == "json":  # an application says itself what a number is: a price in quotes is one as well
+            fields = [StructField(name, StringType()) if app.reads_records else schema[name] for name in used]
+            schema = StructType(fields)
+        faults: list[tuple[Column, str]] = []
         if self.kind in {"csv", "json"}:
+            what = f"the row does not have {len(schema)} columns" if self.kind == "csv" else "the row is not valid JSON"
+            faults.append((sf.col(_CORRUPT).isNotNull(), what))
             schema = schema.add(_CORRUPT, StringType())
-        corrupt = sf.col(_CORRUPT) if _CORRUPT in schema.names else sf.lit(None).cast("string")
-        key = sf.col("value" if self.key is None else quoted(self.key))
-        columns = [key.alias("key")]
-        reason = sf.when(
-            corrupt.isNotNull(),
-            sf.lit(f"the row does not have {n_columns} columns" if self.kind == "csv" else "the row is not valid JSON"),
-        )
-        if self.time is not None:
-            moment = _as_time(sf.col(quoted(self.time)), schema[self.time].dataType)
+        parsed = app.parse(_values(chosen))
+        columns = [*parsed.columns]
+        faults += parsed.faults
+        if TIME in chosen:
+            moment = sf.coalesce(*(_as_time(sf.col(quoted(name)), schema[name].dataType) for name in chosen[TIME]))
             columns.append(moment.alias("ts"))
-            reason = reason.when(sf.col(quoted(self.time)).isNull(), f"no time in column {self.time!r}")
-            reason = reason.when(moment.isNull(), f"cannot read the time in column {self.time!r}")
+            place = " or ".join(f"{name!r}" for name in chosen[TIME])
+            missing = sf.coalesce(*(sf.col(quoted(name)).cast("string") for name in chosen[TIME])).isNull()
+            faults += [
+                (missing, f"no time in column {place}"),
+                (moment.isNull(), f"cannot read the time in column {place}"),
+            ]
+        has_time = TIME in chosen
+        if not faults:
+            return Opened(lambda streaming: self._read(spark, schema, streaming).select(*columns), has_time)
+        reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults))
 
         def rows(streaming: bool) -> DataFrame:
             return self._read(spark, schema, streaming).where(reason.isNull()).select(*columns)
 
-        if self.time is None and self.kind not in {"csv", "json"}:
-            return Opened(rows)
-        table = self._read(spark, schema, False)
-        row = sf.coalesce(corrupt, sf.to_json(sf.struct(*(sf.col(quoted(name)) for name in dict.fromkeys(names)))))
+        row = sf.to_json(sf.struct(*(sf.col(quoted(name)) for name in used)))
+        if _CORRUPT in schema.names:
+            row = sf.coalesce(sf.col(_CORRUPT), row)
         file = sf.col("_metadata.file_path")
+        table = self._read(spark, schema, False)
         rejects = table.select(reason.alias("reason"), row.alias("row"), file.alias("file"))
-        return Opened(rows, rejects.where("reason IS NOT NULL"))
+        return Opened(rows, has_time, rejects.where("reason IS NOT NULL"))
 
     def table(self, spark: SparkSession) -> DataFrame:
         """Give all columns of the rows that can be read, as a batch."""
+        self._require_key()
         table = self._read(spark, None, False)
         if self.kind not in {"csv", "json"}:
             return table
@@ -271,6 +319,20 @@ class FileInput(Input):
             reader = reader.schema(schema)
         table: DataFrame = reader.load(self.path if is_uri(self.path) else _as_pattern(Path(self.path)))
         return table
+
+
+def no_time(source: Input) -> SkewlessError:
+    """Say that windows are asked of rows that have no time."""
+    return SkewlessError(f"windows need a time: name the column of {source.label} that holds it (--time)")
+
+
+def _values(chosen: Mapping[str, Sequence[str]]) -> dict[str, Column]:
+    """Give the value of each role but the time: where it has several columns, the first that is not null, as text."""
+    values = {}
+    for role, names in chosen.items():
+        columns = [sf.col(quoted(name)) for name in names]
+        values[role] = columns[0] if len(columns) == 1 else sf.coalesce(*(column.cast("string") for column in columns))
+    return {role: value for role, value in values.items() if role != TIME}
 
 
 def _reader(spark: SparkSession, streaming: bool) -> Any:
@@ -294,10 +356,15 @@ def _as_pattern(path: Path) -> str:
     return f"{text[:-1]}[{text[-1]}]" if path.is_file() and text[-1].isalnum() else text
 
 
-def _as_time(column: Column, kind: Any) -> Column:
+def _as_time(column: Column, kind: DataType) -> Column:
     if isinstance(kind, StringType):
-        return sf.coalesce(column.try_cast("timestamp"), column.try_cast("double").try_cast("timestamp"))
-    return column.cast("double").try_cast("timestamp") if isinstance(kind, NumericType) else column.cast("timestamp")
+        twitter = sf.try_to_timestamp(sf.regexp_extract(column, _TWITTER_TIME, 1), sf.lit("MMM d HH:mm:ss Z yyyy"))
+        return sf.coalesce(column.try_cast("timestamp"), _since_1970(column.try_cast("double")), twitter)
+    return _since_1970(column.cast("double")) if isinstance(kind, NumericType) else column.cast("timestamp")
 
 
-# --- what is run, and what came out ----------------------------------------------------------------------------------
+def _since_1970(number: Column) -> Column:
+    """Read a number as a time: in seconds, or in the unit of which it would be a time before the year 5000."""
+    size = sf.abs(number)
+    seconds = sf.when(size >= 1e17, number / 1e9).when(size >= 1e14, number / 1e6).when(size >= 1e11, number / 1e3)
+    return seconds.otherwise(number).try_cast("timestamp")

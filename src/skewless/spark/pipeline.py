@@ -1,7 +1,7 @@
-"""A whole run: an input, counted per key (and window) through a grouping, its result, its balance, its check.
+"""A whole run: an application on an input, per key (and window) through a grouping, and its check.
 
-`Pipeline` says what to run, `run` runs it on a session, `RunReport` says what came out. What a stopped run needs to go
-on lies in one directory, `checkpoint`: Spark's own checkpoint (`query/`), the rows that each micro-batch changed
+`Pipeline` says what to run, `run` runs it on a session, a `RunReport` says what came out. What a stopped run needs to
+go on lies in one directory, `checkpoint`: Spark's own checkpoint (`query/`), the rows that each micro-batch changed
 (`updates/batch=…`, written over when a micro-batch is replayed, so that each counts once) and, unless another place is
 given, the ledger. The result is the last update of each key and window.
 """
@@ -12,30 +12,26 @@ import json
 import re
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructField, StructType
 
-from skewless.combiners import Count
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings import Grouping
+from skewless.spark.apps import COUNT, Application
 from skewless.spark.directories import claim, directory, is_empty, make_directory
 from skewless.spark.grouped import group
-from skewless.spark.inputs import Input, RateInput
+from skewless.spark.inputs import Input, RateInput, no_time
 from skewless.spark.ledger import Ledger
-from skewless.spark.observer import BatchMetrics, Observer
+from skewless.spark.observer import Observer
+from skewless.spark.report import Progress, RunReport, Watch, differences, dropped, flat, most, plain_row
 from skewless.spark.session import one_line_errors
 from skewless.spark.work import Cost
-
-MOST_SHOWN: Final = 10
-"""Rows, keys and differences that a report names at most."""
 
 _POLL_S: Final = 1
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
@@ -60,20 +56,22 @@ class Pipeline:
 
     Parameters
     ----------
-    input: what is counted.
+    input: what is read.
+    app: what is computed of it.
     grouping: how keys find their workers.
     cost: simulated work per tuple.
     batch: one batch job instead of a stream.
-    window, watermark: count per window of this length as well; how late rows of a stream may come.
+    window, watermark: compute per window of this length as well; how late rows of a stream may come.
     checkpoint: directory from which a stopped stream goes on; None is a temporary one, removed afterwards.
     ledger: directory of the ledger; None is inside the checkpoint.
-    output: directory for the result as Parquet (`key`, `window_start`, `window_end`, `n`); None keeps none.
+    output: directory for the result as Parquet (`key`, `window_start`, `window_end`, values); None keeps none.
     rejects: directory for the rows that could not be used, as JSON lines; None only counts them.
-    verify: also count with a plain `groupBy` and compare.
+    verify: also compute with a plain `groupBy` and compare.
     seed: another seed hashes keys to other workers.
     """
 
     input: Input
+    app: Application = COUNT
     grouping: Grouping
     cost: Cost | None = None
     batch: bool = False
@@ -90,10 +88,7 @@ class Pipeline:
         require_at_least("seed", self.seed, 0)
         if self.window is not None:
             object.__setattr__(self, "window", parse_duration(self.window))
-            if not self.input.has_time:
-                raise SkewlessError(
-                    f"windows need a time: name the column of {self.input.label} that holds it (--time)"
-                )
+        self.input.check(self.app, windowed=self.window is not None)
         object.__setattr__(self, "watermark", parse_duration(self.watermark))
         if self.batch and self.checkpoint is not None:
             raise SkewlessError("a batch job has no checkpoint: leave it out, or stream")
@@ -107,7 +102,13 @@ class Pipeline:
         """Say what a checkpoint belongs to."""
         parameters = {"grouping": self.grouping.name, **asdict(self.grouping)}
         source = {key: value for key, value in asdict(self.input).items() if key != "batch_size"}
-        return {"input": source, "grouping": parameters, "window": self.window, "seed": self.seed}
+        return {
+            "input": source,
+            "app": self.app.name,
+            "grouping": parameters,
+            "window": self.window,
+            "seed": self.seed,
+        }
 
     def run(
         self,
@@ -120,78 +121,6 @@ class Pipeline:
         with directory(self.checkpoint) as work, one_line_errors():
             run = _Run(self, spark, work, progress or _ignore, show)
             return run.report()
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is."""
-
-    tuples: int
-    batches: int
-    stddev: float
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What came out.
-
-    `seconds` and `throughput` are of this run, by the clock on the wall. The other numbers cover all micro-batches that
-    the ledger still knows, so those of the runs before a resume as well. `late_dropped` counts partial results.
-    """
-
-    grouping: str
-    stream: str
-    mode: str
-    tuples: int
-    workers: int
-    sources: int
-    seed: int
-    batches: int
-    rows: int
-    seconds: float
-    throughput: float
-    stddev: float
-    imbalance: float
-    dist_cost: float
-    latency_ms: dict[str, float]
-    load: list[int]
-    hottest: list[dict[str, Any]]
-    top: list[dict[str, Any]]
-    late_dropped: int
-    rejected: int
-    rejects: str | None
-    output: str | None
-    exact: bool | None
-    differences: list[dict[str, Any]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give the report as plain values, ready for JSON."""
-        return asdict(self)
-
-
-@dataclass
-class _Watch:
-    """Follows the ledger: totals, batches, and which workers had which hot keys."""
-
-    observer: Observer
-    last: BatchMetrics | None = None
-    tuples_of: dict[int, int] = field(default_factory=dict)
-    workers_of: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-
-    def look(self, *, finished: bool = False) -> None:
-        settle = {"settle_s": 0.0} if finished else {}
-        for metrics in self.observer.poll(time.monotonic(), **settle):
-            self.last = metrics
-            self.tuples_of[metrics.batch] = metrics.tuples
-            for report in self.observer.ledger.read_workers(metrics.batch):
-                for key in report.top_keys:
-                    self.workers_of[key].add(report.worker)
-
-    @property
-    def progress(self) -> Progress:
-        if self.last is None:
-            return Progress(0, 0, 0.0)
-        return Progress(self.last.total.tuples, len(self.tuples_of), self.last.total.stddev)
 
 
 class _Run:
@@ -213,10 +142,12 @@ class _Run:
         self._query = f"{work}/query"
         self._rejects = pipeline.rejects or f"{work}/rejects"
         self._ledger = Ledger(uri=pipeline.ledger or f"{work}/ledger")
-        self._opened = pipeline.input.open(spark)
+        self._opened = pipeline.input.open(spark, pipeline.app)
+        if pipeline.window is not None and not self._opened.has_time:
+            raise no_time(pipeline.input)
         self._resumed = claim(work, pipeline.fingerprint()) if pipeline.checkpoint is not None else False
         self._refuse_leftovers()
-        self._watch = _Watch(Observer(self._ledger, pipeline.grouping.n_workers))
+        self._watch = Watch(Observer(self._ledger, pipeline.grouping.n_workers))
         self._seen: dict[int, dict[str, Any]] = {}
 
     def _refuse_leftovers(self) -> None:
@@ -237,23 +168,30 @@ class _Run:
         result, seconds = self._run_batch() if pipeline.batch else self._run_stream()
         self._watch.look(finished=True)
         self._progress(self._watch.progress)
-        hottest, top, rows = self._hottest(result), self._top(result), result.count()
-        differences = self._differences(result) if pipeline.verify else []
+        app = pipeline.app
+        top = [plain_row(row) for row in most(result, app.values)]
+        wrong: list[dict[str, Any]] = []
+        if pipeline.verify:
+            plain = app.expected(self._opened.rows(False), pipeline.window)
+            wrong = differences(app, result, flat(plain, app.values))
+        reasons = self._write_rejects()
         # A worker that got nothing still counts: the observer knows how many there are, even before the first batch.
         total = self._watch.last.total if self._watch.last is not None else None
         tuples = total.tuples if total else 0
         first = min(self._seen, default=0)
         own = sum(n for batch, n in self._watch.tuples_of.items() if batch >= first) if self._has_run else 0
         return RunReport(
+            app=app.name,
             grouping=pipeline.grouping.name,
             stream=pipeline.input.label,
             mode="batch" if pipeline.batch else "stream",
             tuples=tuples,
             workers=pipeline.grouping.n_workers,
-            sources=pipeline.input.n_sources or (len(self._ledger.last_sources(before=sys.maxsize)) if tuples else 0),
+            sources=pipeline.input.n_sources
+            or (len(self._ledger.last_sources(before=sys.maxsize)[0]) if tuples else 0),
             seed=pipeline.seed,
             batches=len(self._watch.tuples_of),
-            rows=rows,
+            rows=result.count(),
             seconds=seconds,
             throughput=own / seconds,
             stddev=total.stddev if total else 0.0,
@@ -261,21 +199,22 @@ class _Run:
             dist_cost=total.dist_cost if total else 1.0,
             latency_ms=total.latency_ms if total else {"p50": 0.0, "p95": 0.0, "p99": 0.0},
             load=total.loads if total else [0] * pipeline.grouping.n_workers,
-            hottest=hottest,
+            hottest=self._watch.hottest(result),
             top=top,
-            late_dropped=sum(_dropped(report) for report in self._seen.values()),
-            rejected=self._write_rejects(),
+            late_dropped=sum(dropped(report) for report in self._seen.values()),
+            rejected=sum(reasons.values()),
+            reasons=reasons,
             rejects=pipeline.rejects,
             output=pipeline.output,
-            exact=not differences if pipeline.verify else None,
-            differences=differences,
+            exact=not wrong if pipeline.verify else None,
+            differences=wrong,
         )
 
     @property
     def _has_run(self) -> bool:
         return self._pipeline.batch or bool(self._seen)
 
-    def _counts(self) -> DataFrame:
+    def _result(self) -> DataFrame:
         pipeline = self._pipeline
         grouped = group(
             self._opened.rows(not pipeline.batch),
@@ -288,23 +227,23 @@ class _Run:
         if pipeline.window is not None:
             watermark = None if pipeline.batch else pipeline.watermark
             grouped = grouped.window("ts", pipeline.window, watermark=watermark)
-        return _flat(grouped.agg(n=Count()))
+        return flat(pipeline.app.compute(grouped), pipeline.app.values)
 
     def _run_batch(self) -> tuple[DataFrame, float]:
         path = self._pipeline.output or self._updates
-        counts = self._counts()
+        changes = self._result()
         begin = time.perf_counter()
-        counts.write.mode("overwrite").parquet(path)
+        changes.write.mode("overwrite").parquet(path)
         seconds = time.perf_counter() - begin
         result = self._spark.read.parquet(path)
         if self._show is not None:
-            self._show(0, _most(result))
+            self._show(0, most(result, self._pipeline.app.values))
         return result, seconds
 
     def _run_stream(self) -> tuple[DataFrame, float]:
-        counts = self._counts()
+        changes = self._result()
         make_directory(self._updates)
-        writer = counts.writeStream.outputMode("update").option("checkpointLocation", self._query)
+        writer = changes.writeStream.outputMode("update").option("checkpointLocation", self._query)
         if not isinstance(self._pipeline.input, RateInput):
             writer = writer.trigger(availableNow=True)
         begin = time.perf_counter()
@@ -314,10 +253,12 @@ class _Run:
         finally:
             query.stop()
         seconds = time.perf_counter() - begin
-        schema = StructType([*counts.schema, StructField("batch", LongType())])
+        schema = StructType([*changes.schema, StructField("batch", LongType())])
         updates = self._spark.read.schema(schema).parquet(self._updates)
-        by = [name for name in counts.columns if name != "n"]
-        result = updates.groupBy(*by).agg(sf.max_by("n", "batch").alias("n"))
+        values = self._pipeline.app.values
+        by = [name for name in changes.columns if name not in values]
+        last = updates.groupBy(*by).agg(sf.max_by(sf.struct(*values), "batch").alias("last"))
+        result = last.select(*by, "last.*")
         if self._pipeline.output is None:
             return result.localCheckpoint(), seconds
         result.write.mode("overwrite").parquet(self._pipeline.output)
@@ -327,7 +268,7 @@ class _Run:
         path = f"{self._updates}/batch={batch:012d}"
         rows.write.mode("overwrite").parquet(path)
         if self._show is not None:  # from the file: a second look at the rows would do all the work again
-            self._show(batch, _most(rows.sparkSession.read.parquet(path)))
+            self._show(batch, most(rows.sparkSession.read.parquet(path), self._pipeline.app.values))
 
     def _follow(self, query: StreamingQuery) -> None:
         ended = False
@@ -347,74 +288,15 @@ class _Run:
         offsets = [int(report["sources"][0]["endOffset"] or 0) for report in self._seen.values()]
         return max(offsets, default=0) * source.rows_per_second >= source.tuples
 
-    def _hottest(self, result: DataFrame) -> list[dict[str, Any]]:
-        per_key = result.groupBy("key").agg(sf.sum("n").alias("n"))
-        total = result.agg(sf.sum("n")).first()
-        tuples = (total[0] if total is not None else None) or 1
-        return [
-            {
-                "key": _plain(row["key"]),
-                "tuples": row["n"],
-                "share": row["n"] / tuples,
-                "workers": len(self._watch.workers_of["null" if row["key"] is None else str(row["key"])]),
-            }
-            for row in _most(per_key)
-        ]
-
-    @staticmethod
-    def _top(result: DataFrame) -> list[dict[str, Any]]:
-        return [{name: _plain(value) for name, value in row.asDict().items()} for row in _most(result)]
-
-    def _differences(self, result: DataFrame) -> list[dict[str, Any]]:
-        """Count with plain Spark and give the first rows that differ."""
-        pipeline = self._pipeline
-        by: list[Column] = [sf.col("key")]
-        if pipeline.window is not None:
-            by.append(sf.window("ts", pipeline.window))
-        plain = _flat(self._opened.rows(False).groupBy(*by).agg(sf.count("*").alias("n")))
-        names = [name for name in plain.columns if name != "n"]
-        nothing = sf.lit(None).cast("bigint")
-        theirs = plain.select(*names, sf.col("n").alias("expected"), nothing.alias("got"))
-        ours = result.select(*names, nothing.alias("expected"), sf.col("n").alias("got"))
-        # A union and a sum instead of a join: null keys meet as others do, and a row that came twice shows.
-        compared = (
-            theirs.unionByName(ours)
-            .groupBy(*names)
-            .agg(sf.sum("expected").alias("expected"), sf.sum("got").alias("got"))
-        )
-        wrong = compared.where(~sf.col("expected").eqNullSafe(sf.col("got"))).orderBy(*names).limit(MOST_SHOWN)
-        return [{name: _plain(value) for name, value in row.asDict().items()} for row in wrong.collect()]
-
-    def _write_rejects(self) -> int:
+    def _write_rejects(self) -> dict[str, int]:
+        """Write the rows that could not be used; give how many there are for each reason."""
         if self._opened.rejects is None:
-            return 0
+            return {}
         # Always through files: Spark refuses to count corrupt records without reading another column.
         self._opened.rejects.write.mode("overwrite").json(self._rejects)
-        return self._spark.read.text(self._rejects).count()
-
-
-def _flat(counts: DataFrame) -> DataFrame:
-    """Make two columns of the window, which fit any table."""
-    if "window" not in counts.columns:
-        return counts
-    return counts.select(
-        "key", sf.col("window.start").alias("window_start"), sf.col("window.end").alias("window_end"), "n"
-    )
-
-
-def _most(rows: DataFrame) -> list[Row]:
-    names = [name for name in rows.columns if name != "n"]
-    return rows.orderBy(sf.desc("n"), *names).limit(MOST_SHOWN).collect()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _dropped(report: dict[str, Any]) -> int:
-    return sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in report.get("stateOperators", ()))
+        kept = self._spark.read.schema("reason string").json(self._rejects)
+        counts = kept.groupBy("reason").agg(sf.count("*").alias("n")).orderBy(sf.desc("n"), "reason")
+        return {row["reason"]: row["n"] for row in counts.collect()}
 
 
 def _ignore(_: Progress) -> None:

@@ -1,22 +1,26 @@
 """Named streams as a Spark data source: `spark.readStream.format("skewless").option("stream", "country-skew-r80")`.
 
 Options: `stream` (a name that `make_stream` knows), `tuples`, `seed`, `sources` (partitions per micro-batch), `batch`
-(tuples per micro-batch), `rate` (tuples per second of event time) and `start` (event time of the first tuple, in
-milliseconds since 1970). Columns: `key`, `ts`, and `position` in the stream. A stream is a function of seed and
-position, so a micro-batch can be read again at any time with the same rows.
+(tuples per micro-batch), `rate` (tuples per second of event time), `start` (event time of the first tuple, in
+milliseconds since 1970) and `records` (`true` gives the records of a stream whole, such as symbol, price and volume of
+a trade, instead of its keys). Columns: `key`, or those of a record; `ts`, and `position` in the stream. A stream is a
+function of seed and position, so a micro-batch can be read again at any time with the same rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
 
 from skewless.errors import SkewlessError, require_at_least
 from skewless.streams import SyntheticStream, make_stream
@@ -26,38 +30,66 @@ NAME: Final = "skewless"
 _EPOCH_MS: Final = 1_700_000_000_000  # where event time begins unless told otherwise
 
 
+@cache
+def _stream(name: str) -> SyntheticStream:
+    """Make a stream once per process: it keeps a table of its keys, which must not travel with every task."""
+    return make_stream(name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Settings:
-    stream: SyntheticStream
+    name: str
     tuples: int
     seed: int
     sources: int
     batch: int
     rate: int
     start_ms: int
+    records: bool
 
     @classmethod
     def of(cls, options: Any) -> _Settings:
         if "stream" not in options:
             raise SkewlessError("the source 'skewless' needs the option 'stream', such as 'country-skew-r80'")
-        stream = make_stream(options["stream"])
+        stream = _stream(options["stream"])
+        records = str(options.get("records", "false")).lower()
+        if records not in {"true", "false"}:
+            raise SkewlessError(f"option 'records' must be true or false; got {options['records']!r}")
         settings = cls(
-            stream=stream,
+            name=options["stream"],
             tuples=_whole(options, "tuples", stream.default_tuples),
             seed=_whole(options, "seed", 0),
             sources=_whole(options, "sources", 1),
             batch=_whole(options, "batch", 100_000),
             rate=_whole(options, "rate", 9_000),
             start_ms=_whole(options, "start", _EPOCH_MS),
+            records=records == "true",
         )
         for name in ("tuples", "sources", "batch", "rate"):
             require_at_least(name, getattr(settings, name), 1)
         return settings
 
     @property
-    def key_type(self) -> pa.DataType:
-        kind = self.stream.slice(0, 0, tuples=self.tuples, seed=self.seed).type
-        return kind.value_type if pa.types.is_dictionary(kind) else kind
+    def stride(self) -> int:
+        """How many tuples a row stands for."""
+        return _stream(self.name).tuples_per_record if self.records else 1
+
+    @property
+    def schema(self) -> pa.Schema:
+        stream = _stream(self.name)
+        own = stream.record_schema if self.records else [pa.field("key", stream.slice(0, 0, tuples=1, seed=0).type)]
+        time = pa.field("ts", pa.timestamp("us", "UTC"))
+        return pa.schema([*map(_decoded, own), time, pa.field("position", pa.int64())])
+
+    def rows(self, start: int, stop: int) -> list[pa.Array]:
+        """Give the columns of the rows that begin from position `start` up to `stop`."""
+        if self.records:
+            return _stream(self.name).records(start, stop, tuples=self.tuples, seed=self.seed).columns  # type: ignore[no-any-return]
+        return [_stream(self.name).slice(start, stop, tuples=self.tuples, seed=self.seed)]
+
+
+def _decoded(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def _whole(options: Any, name: str, default: int) -> int:
@@ -75,9 +107,8 @@ class StreamSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> str:
-        key = "string" if pa.types.is_string(_Settings.of(self.options).key_type) else "bigint"
-        return f"key {key}, ts timestamp, position bigint"
+    def schema(self) -> StructType:
+        return from_arrow_schema(_Settings.of(self.options).schema)
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
         return _BatchReader(_Settings.of(self.options))
@@ -93,7 +124,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class _Slice(InputPartition):
-    """The tuples of one source: those of start … stop whose position leaves `source` when divided by `sources`."""
+    """The rows of one source: those that begin in start … stop and whose number leaves `source` modulo `sources`."""
 
     start: int
     stop: int
@@ -106,15 +137,16 @@ def _slices(settings: _Settings, start: int, stop: int) -> list[InputPartition]:
 
 def _read(settings: _Settings, part: InputPartition) -> Iterator[pa.RecordBatch]:
     assert isinstance(part, _Slice)  # noqa: S101 - Spark hands back what `_slices` gave
+    stride, schema = settings.stride, settings.schema
     for start in range(part.start, part.stop, CHUNK):
         stop = min(start + CHUNK, part.stop)
-        keys = settings.stream.slice(start, stop, tuples=settings.tuples, seed=settings.seed)
-        first = (part.source - start) % settings.sources
-        positions = np.arange(start + first, stop, settings.sources)
-        micros = settings.start_ms * 1000 + positions * 1_000_000 // settings.rate
-        own = keys.take(pa.array(positions - start)).cast(settings.key_type)
-        times = pa.array(micros).cast(pa.timestamp("us", "UTC"))
-        yield pa.RecordBatch.from_arrays([own, times, pa.array(positions)], names=["key", "ts", "position"])
+        first = -(-start // stride)  # the number of the first row that begins here
+        own = np.arange(first + (part.source - first) % settings.sources, -(-stop // stride), settings.sources)
+        micros = settings.start_ms * 1000 + own * stride * 1_000_000 // settings.rate
+        taken = [column.take(pa.array(own - first)) for column in settings.rows(start, stop)]
+        columns = [*taken, pa.array(micros), pa.array(own * stride)]
+        cast = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
 class _BatchReader(DataSourceReader):

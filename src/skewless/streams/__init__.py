@@ -9,7 +9,12 @@ from skewless.errors import unknown_name
 from skewless.streams.base import Stream, SyntheticStream
 from skewless.streams.country import COUNTRIES, HOT_COUNTRY, CountryHalfSkew, CountrySkew
 from skewless.streams.drift import Drift
+from skewless.streams.gaussian import Gaussian
 from skewless.streams.key_file import KeyFile
+from skewless.streams.stand_in import StandIn
+from skewless.streams.topics import Topics
+from skewless.streams.trades import Trades
+from skewless.streams.twitter import Hashtags, Tweets
 from skewless.streams.zipf import Zipf
 
 STREAMS: Final[dict[str, SyntheticStream]] = {
@@ -19,20 +24,31 @@ STREAMS: Final[dict[str, SyntheticStream]] = {
         CountryHalfSkew(),
         Zipf(),
         Drift(),
+        Gaussian(),
+        Topics(),
+        Tweets(),
+        Trades(),
+        Hashtags(),
     )
 }
-"""The named streams: the twelve synthetic datasets of the DKG paper, and Zipf and Drift with their defaults."""
+"""The named streams: the twelve synthetic datasets of the DKG paper, others with their defaults, and stand-ins for the
+three data sets of the DStream paper."""
 
 _SKEW: Final = re.compile(r"country-(half-)?skew-r(\d{1,3})")
+_STAND_INS: Final[tuple[type[StandIn], ...]] = (Tweets, Trades, Hashtags)
 _EXPONENT: Final = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 _ZIPF: Final = re.compile(rf"zipf(?:-{_EXPONENT})?(?:-(\d+))?")
 _DRIFT: Final = re.compile(rf"drift(?:-(\d+)(?:-(\d+)(?:-(\d+)(?:-{_EXPONENT})?)?)?)?")
+_GAUSSIAN: Final = re.compile(rf"gaussian(?:-{_EXPONENT}(?:-{_EXPONENT}(?:-(\d+))?)?)?")
+_TOPICS: Final = re.compile(rf"topics(?:-(\d+)(?:-(\d+)(?:-(\d+)(?:-{_EXPONENT})?)?)?)?")
 
 
 def make_stream(name: str) -> SyntheticStream:
     """Make a synthetic stream by its name: `country-skew-r<percent>`, `country-half-skew-r<percent>`,
     `zipf`, `zipf-<exponent>`, `zipf-<exponent>-<keys>`,
-    `drift`, or `drift-<percent>[-<period>[-<keys>[-<exponent>]]]`.
+    `drift[-<percent>[-<period>[-<keys>[-<exponent>]]]]`, `gaussian[-<mean>[-<deviation>[-<keys>]]]`,
+    `topics[-<percent>[-<seconds>[-<keys>[-<exponent>]]]]`, or one of `tweets`, `trades` and `hashtags`, each also with
+    `-<scale>`.
 
     >>> make_stream("zipf-1.5-1000")
     Zipf(default_tuples=10000000, exponent=1.5, n_keys=1000)
@@ -52,6 +68,24 @@ def make_stream(name: str) -> SyntheticStream:
             n_keys=int(n_keys or Drift.n_keys),
             exponent=float(exponent or Drift.exponent),
         )
+    if match := _GAUSSIAN.fullmatch(folded):
+        mean, deviation, n_keys = match.groups()
+        return Gaussian(
+            mean=float(mean or Gaussian.mean),
+            deviation=float(deviation or Gaussian.deviation),
+            n_keys=int(n_keys or Gaussian.n_keys),
+        )
+    if match := _TOPICS.fullmatch(folded):
+        percent, seconds, n_keys, exponent = match.groups()
+        return Topics(
+            percent=int(percent or Topics.percent),
+            topic_every_s=int(seconds or Topics.topic_every_s),
+            n_keys=int(n_keys or Topics.n_keys),
+            exponent=float(exponent or Topics.exponent),
+        )
+    for stand_in in _STAND_INS:
+        if stream := stand_in.named(folded):
+            return stream
     raise unknown_name("stream", name, STREAMS, ["zipf", "drift"])
 
 
@@ -62,9 +96,15 @@ __all__ = [
     "CountryHalfSkew",
     "CountrySkew",
     "Drift",
+    "Gaussian",
+    "Hashtags",
     "KeyFile",
+    "StandIn",
     "Stream",
     "SyntheticStream",
+    "Topics",
+    "Trades",
+    "Tweets",
     "Zipf",
     "make_stream",
 ]

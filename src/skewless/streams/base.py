@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -41,10 +41,25 @@ class SyntheticStream(Stream):
     """A stream that is a function of seed and position: any slice of it can be made alone, and made again."""
 
     default_tuples: int = 10_000_000
+    tuples_per_record: ClassVar[int] = 1
 
     @abstractmethod
     def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
         """Give the keys from position `start` up to `stop` of the stream with this seed and total length."""
+
+    @property
+    def record_schema(self) -> pa.Schema:
+        """The columns of `records`."""
+        return pa.schema([("key", self.slice(0, 0, tuples=1, seed=0).type)])
+
+    def records(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.RecordBatch:
+        """Give what a source would deliver: records with more than a key, or of several keys.
+
+        Record number i holds the tuples from position i x tuples_per_record on. These are the records that begin from
+        position `start` up to `stop`. Where a stream does not say otherwise, a record is a key.
+        """
+        keys = self.slice(start, stop, tuples=tuples, seed=seed)
+        return pa.RecordBatch.from_arrays([keys], names=["key"])
 
     def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:
         total = self.length(tuples)

@@ -1,0 +1,24 @@
+"""What an application makes of the columns it has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parsed:
+    """`key` and the values, and the faults that set a row aside: when each holds, and the reason that is given.
+
+    At most one of the columns may be an `explode`: then a row becomes as many as it has keys.
+    """
+
+    columns: tuple[Column, ...]
+    faults: tuple[tuple[Column, str], ...] = ()
+
+
+def stripped(column: Column) -> Column:
+    """Give a column as text without blanks, tabs and line ends around it."""
+    return sf.regexp_replace(column.cast("string"), r"\A\s+|\s+\z", "")

@@ -1,0 +1,94 @@
+"""Hashtags of an election: all that speak of it are one key."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from skewless.streams.spelling import spell
+from skewless.streams.twitter import Hashtags
+from skewless.streams.zipf import make_alias_table
+
+ELECTION: Final = "election"
+"""The key of every hashtag that speaks of the election."""
+
+ELECTION_STEMS: Final = (
+    "election", "eleccion", "elección", "eleicoes", "eleições", "vote", "voting", "trump", "donald", "hillary",
+    "hilary", "clinton", "withher", "maga", "debate", "potus", "president",
+)  # fmt: skip
+"""What such a hashtag has in it, in lower case."""
+
+ELECTION_PATTERN: Final = "|".join(map(re.escape, ELECTION_STEMS))
+
+_HOT: Final = ("Election2016", "NeverTrump", "ImWithHer", "MAGA", "Vote", "debatenight")
+_SYLLABLES: Final = tuple(consonant + vowel for consonant in "bdfgjklnpz" for vowel in "aeio")  # none makes a stem
+_REST_EXPONENT: Final = 1.0
+
+
+def fold_election(hashtags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Write hashtags in lower case, and those that speak of the election as one.
+
+    >>> fold_election(pa.array(["ImWithHer", "Cats", None])).to_pylist()
+    ['election', 'cats', None]
+    """
+    tags = pc.utf8_lower(hashtags)
+    return pc.if_else(pc.match_substring_regex(tags, ELECTION_PATTERN), ELECTION, tags)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectionHashtags(Hashtags):
+    """A stand-in for hashtags of tweets during the election of 2016: 5 million, 68 % of them of the election.
+
+    A tuple is a hashtag, folded. A record is a tweet, `text`, with two hashtags; in it, those of the election are
+    written in several ways, and `skewless run --app election` finds that they are one.
+
+    >>> ElectionHashtags(scale=0.001).slice(0, 4, tuples=4, seed=0).to_pylist()
+    ['election', 'election', 'election', 'bedepiba']
+
+    Reference
+    ---------
+    The DKG paper, Table 2 and Table 3 (twitter-election).
+    Deviations: Table 2 gives no number of keys. With 285,000, and Zipf's law of exponent 1 among all but the hottest,
+    shuffle grouping has the dist_cost of Table 3 (2.449 with 10 workers); one pass meets 179,000 of them. One exponent
+    for all keys, as other stand-ins have it, would leave next to nothing but the first few. The reference code folds
+    into one key per candidate in some versions, and not at all in others; its stems are among those used here.
+    """
+
+    name: ClassVar[str] = "twitter-election"
+    published_tuples: ClassVar[int] = 5_000_000
+    published_keys: ClassVar[int] = 285_000
+    hot_part: ClassVar[float] = 0.0
+    hot_share: ClassVar[float] = 0.68
+
+    @property
+    def summary(self) -> str:
+        return f"hashtags of an election: {self.n_keys:,}, one of which makes 68 %"
+
+    @property
+    def exponent(self) -> float:
+        """The exponent among all keys but the hottest."""
+        return _REST_EXPONENT
+
+    @cached_property
+    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+        rest = np.arange(1, self.n_keys, dtype=np.float64) ** -self.exponent
+        keep, alias = make_alias_table(np.append(self.hot_share, (1 - self.hot_share) * rest / max(rest.sum(), 1.0)))
+        return keep, alias
+
+    def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
+        names = spell(np.maximum(ranks - 1, 0), _SYLLABLES, 2)
+        return pc.if_else(pa.array(ranks == 0), ELECTION, names)
+
+    def _parts(self, columns: list[tuple[pa.Array, NDArray[np.int16]]]) -> list[pa.Array]:
+        written = []
+        for tags, draws in columns:
+            hot = pa.array(_HOT).take(pa.array(draws % len(_HOT)))
+            written.append((pc.if_else(pc.equal(tags, ELECTION), hot, tags), draws))
+        return super()._parts(written)
