@@ -31,6 +31,7 @@ from skewless import (
     make_stream,
     simulate,
 )
+from skewless.arrivals import Ramp, Steady
 
 
 def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
@@ -50,10 +51,12 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
     free_at = [0] * grouping.n_workers
     loads = [0] * grouping.n_workers
     in_batch = np.zeros(grouping.n_workers, dtype=np.int64)
+    process = simulation.arrivals  # without one, tuples come steadily, in exact fractions
+    times = [] if process is None else process.start(tuples=tuples, seed=simulation.seed).take(tuples).tolist()
     pairs, latencies = [], []
     batch = 0
     for i, key in enumerate(keys):
-        arrival = Fraction(i, simulation.arrivals_per_second)
+        arrival = Fraction(int(times[i]), 10**9) if times else Fraction(i, simulation.arrivals_per_second)
         while arrival * 1000 >= (batch + 1) * simulation.batch_ms:
             batch += 1
             busy_s = in_batch * simulation.service_ns / 10**9
@@ -79,6 +82,7 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
         "latency_ms": {
             name: quantile(latencies, share) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
         },
+        "exact_latency_ms": {"mean": sum(latencies) / len(latencies), "max": max(latencies)},
     }
 
 
@@ -123,17 +127,33 @@ class TakeTurnsRouter(Router):
     st.sampled_from([1, 3, 700, 9000]),
     st.sampled_from([1, 10, 1000, 30_000]),
     st.sampled_from([0.001, 1.0, 12.5]),
+    st.sampled_from(["steady", "poisson", "ramp"]),
     st.integers(0, 2**32),
 )
 def test_equals_its_naive_twin(
-    name: str, workers: int, sources: int, tuples: int, rate: int, batch_ms: int, service_ms: float, seed: int
+    name: str,
+    workers: int,
+    sources: int,
+    tuples: int,
+    rate: int,
+    batch_ms: int,
+    service_ms: float,
+    process: str,
+    seed: int,
 ) -> None:
     grouping = TakeTurns(n_workers=workers) if name == "take_turns" else make_grouping(name, n_workers=workers)
     if grouping.coordinated:  # no more than 500 barriers: with slow streams there are many between two tuples
         tuples = min(tuples, max(1, rate * batch_ms // 2))
     stream = make_stream("country-half-skew-r80")
     simulation = Simulation(
-        grouping, stream, n_sources=sources, rate=rate, batch_ms=batch_ms, service_ms=service_ms, seed=seed
+        grouping,
+        stream,
+        n_sources=sources,
+        rate=rate if process == "steady" else None,
+        arrivals={"poisson": Steady(rate=rate, poisson=True), "ramp": Ramp(first=rate, last=2 * rate)}.get(process),
+        batch_ms=batch_ms,
+        service_ms=service_ms,
+        seed=seed,
     )
     result = simulate(simulation, tuples=tuples).as_dict()
     expected = naive_simulate(simulation, tuples)
@@ -142,6 +162,8 @@ def test_equals_its_naive_twin(
         assert result[metric] == pytest.approx(expected[metric], rel=1e-9, abs=1e-9)
     for share, exact in expected["latency_ms"].items():
         assert exact - 1e-6 <= result["latency_ms"][share] <= exact * 1.004 + 1e-6
+    for what, exact in expected["exact_latency_ms"].items():
+        assert result["latency_ms"][what] == pytest.approx(exact, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", GROUPINGS)
@@ -221,6 +243,7 @@ def test_without_skew_partial_and_dynamic_key_are_as_fast_as_shuffle(stream: str
         ({"rate": -5}, "rate must be"),
         ({"batch_ms": 0}, "batch_ms must be"),
         ({"seed": -1}, "seed must be"),
+        ({"rate": 5, "arrivals": Steady(rate=5)}, "rate and arrivals exclude each other"),
         ({"service_ms": 0.0}, "service_ms must be between"),
         ({"service_ms": float("nan")}, "service_ms must be between"),
         ({"service_ms": [1.0, 2.0]}, r"one per worker \(3\); got 2"),
@@ -235,6 +258,26 @@ def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> Non
 def test_bad_number_of_tuples_is_refused(tuples: int) -> None:
     with pytest.raises(SkewlessError, match="tuples must be a whole number of at least 1"):
         simulate(Simulation(Key(n_workers=3), make_stream("zipf")), tuples=tuples)
+
+
+def test_random_arrivals_wait_longer_than_even_ones() -> None:
+    """One worker at 80 %: none waits if tuples come evenly; at random 2 ms in the mean (Pollaczek and Khinchine)."""
+    stream, grouping = make_stream("zipf"), Key(n_workers=1)
+    even, random = (
+        simulate(Simulation(grouping, stream, arrivals=Steady(rate=800, poisson=poisson)), tuples=200_000)
+        for poisson in (False, True)
+    )
+    assert even.latency_ms["mean"] == even.latency_ms["max"] == 1.0
+    assert random.latency_ms["mean"] == pytest.approx(1 + 0.8 / (2 * 0.2), rel=0.05)
+
+
+def test_a_ramp_needs_a_length(tmp_path: Any) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text("a\nb\n" * 50)
+    simulation = Simulation(Key(n_workers=2), KeyFile(path=str(path)), arrivals=Ramp(first=1, last=10))
+    with pytest.raises(SkewlessError, match="say how many tuples"):
+        simulate(simulation)
+    assert simulate(simulation, tuples=60).tuples == 60
 
 
 def test_default_rate_is_ninety_percent_of_what_the_workers_can_serve() -> None:

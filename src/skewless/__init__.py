@@ -6,15 +6,19 @@
 1.6
 """
 
+from skewless.arrivals import Daily, Ramp, Steady
 from skewless.errors import SkewlessError
 from skewless.groupings import (
     GROUPINGS,
     Auto,
     Consistent,
+    Correlation,
     DChoices,
     DistributionAware,
     DynamicKey,
+    Eager,
     Even,
+    Flux,
     FullKnowledge,
     Grouping,
     Key,
@@ -26,13 +30,28 @@ from skewless.groupings import (
     Shuffle,
     SingleInstance,
     State,
+    SubstreamGrouping,
+    TwoChoices,
     Universal,
+    UniversalRebalancing,
     WChoices,
     make_grouping,
 )
 from skewless.hashing import hash_keys
+from skewless.keyed_state import KeyedState, StateResult
 from skewless.simulate import Result, Simulation, simulate
-from skewless.streams import STREAMS, CountryHalfSkew, CountrySkew, Drift, KeyFile, Stream, Zipf, make_stream
+from skewless.streams import (
+    STREAMS,
+    CountryHalfSkew,
+    CountrySkew,
+    Drift,
+    Gaussian,
+    KeyFile,
+    Stream,
+    Topics,
+    Zipf,
+    make_stream,
+)
 
 __version__ = "0.1.0"
 
@@ -41,21 +60,28 @@ __all__ = [
     "STREAMS",
     "Auto",
     "Consistent",
+    "Correlation",
     "CountryHalfSkew",
     "CountrySkew",
     "DChoices",
+    "Daily",
     "DistributionAware",
     "Drift",
     "DynamicKey",
+    "Eager",
     "Even",
+    "Flux",
     "FullKnowledge",
+    "Gaussian",
     "Grouping",
     "Key",
     "KeyFile",
     "KeyIsolator",
+    "KeyedState",
     "Modulo",
     "PartialKey",
     "PopularityAware",
+    "Ramp",
     "Result",
     "Router",
     "Shuffle",
@@ -63,8 +89,14 @@ __all__ = [
     "SingleInstance",
     "SkewlessError",
     "State",
+    "StateResult",
+    "Steady",
     "Stream",
+    "SubstreamGrouping",
+    "Topics",
+    "TwoChoices",
     "Universal",
+    "UniversalRebalancing",
     "WChoices",
     "Zipf",
     "__version__",

@@ -1,13 +1,14 @@
 """Sources, workers and a stream in virtual time: what a grouping does, the same on every machine.
 
-Tuples arrive at a steady rate and are dealt to the sources in turn. Each source routes its tuples batch by batch, with
-a barrier between batches. Every worker serves its tuples first in, first out, each for its service time. Time is
-counted in whole nanoseconds; nothing waits and nothing reads a clock, except to tell how fast the routing itself ran.
+Tuples arrive at a steady rate, or as an arrival process says, and are dealt to the sources in turn. Each source routes
+its tuples batch by batch, with a barrier between batches. Every worker serves its tuples first in, first out, each for
+its service time; where keys have state, it moves when a barrier changes their owner. Time is counted in whole
+nanoseconds; nothing waits and nothing reads a clock, except to tell how fast the routing itself ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from time import perf_counter
@@ -17,29 +18,34 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from skewless.arrivals import SECOND, Arrivals, Steady
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings import Grouping, Router, State
+from skewless.groupings import Eager, Grouping, Router, State
 from skewless.hashing import hash_keys
+from skewless.keyed_state import KeyedState, StatefulWorkers, StateResult
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.latency import LatencyHistogram, bucket_of
 from skewless.metrics.load import imbalance, loads_of, sigma, stddev, throughput
 from skewless.streams import Stream
+from skewless.substreams import representatives, represented
 
-_SECOND: Final = 1_000_000_000  # in nanoseconds
+_MILLISECOND: Final = 1_000_000  # in nanoseconds
 
 
 @njit(cache=True)
-def serve(workers: Any, begin: int, remainder: int, rate: int, service: Any, free_at: Any, buckets: Any) -> None:
-    """Serve tuples that arrive at `rate` per second from `begin` on; changes `free_at` and `buckets` in place.
+def serve(workers: Any, arrivals: Any, service: Any, free_at: Any, buckets: Any, totals: Any) -> None:
+    """Serve tuples in the order of their arrival; changes `free_at`, `buckets` and `totals` in place.
 
-    `remainder` is what the exact time of the first tuple exceeds `begin` by, in units of 1/rate nanoseconds.
+    Totals are the sum of latencies, the longest latency and the time of the last completion.
     """
     for i in range(workers.size):
-        arrival = begin + (remainder + i * _SECOND) // rate
         worker = workers[i]
-        done = max(arrival, free_at[worker]) + service[worker]
+        done = max(arrivals[i], free_at[worker]) + service[worker]
         free_at[worker] = done
-        buckets[bucket_of(done - arrival)] += 1
+        buckets[bucket_of(done - arrivals[i])] += 1
+        totals[0] += done - arrivals[i]
+        totals[1] = max(totals[1], done - arrivals[i])
+        totals[2] = max(totals[2], done)
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,11 @@ class Simulation:
     n_sources: sources that route side by side, each on its own knowledge.
     service_ms: the time a worker takes for a tuple; one number, or one per worker.
     rate: tuples that arrive per second, over all sources; None is 90 % of what all workers can serve.
+    arrivals: an arrival process in the place of a steady rate.
     batch_ms: virtual time between two barriers.
-    seed: fixes the stream and the hashes of the grouping.
+    seed: fixes the stream, the hashes of the grouping, and arrivals at random.
+    state: what state keys have, which moves when their owner changes; None is none. Groupings with one owner per key
+        only; these then route substreams as a whole.
     """
 
     grouping: Grouping
@@ -63,6 +72,8 @@ class Simulation:
     rate: int | None = None
     batch_ms: int = 1000
     seed: int = 0
+    arrivals: Arrivals | None = None
+    state: KeyedState | None = None
     _service: NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +82,9 @@ class Simulation:
         require_at_least("seed", self.seed, 0)
         if self.rate is not None:
             require_at_least("rate", self.rate, 1)
+            if self.arrivals is not None:
+                raise SkewlessError("rate and arrivals exclude each other: give one of them")
+        _ = self.n_substreams  # refuses a grouping that cannot have state
         object.__setattr__(self, "_service", self._service_ns())
 
     def _service_ns(self) -> NDArray[np.int64]:
@@ -90,8 +104,18 @@ class Simulation:
 
     @property
     def arrivals_per_second(self) -> int:
-        """The rate, given or by default."""
-        return max(1, int(0.9 * (_SECOND / self._service).sum())) if self.rate is None else self.rate
+        """The steady rate, given or by default."""
+        return max(1, int(0.9 * (SECOND / self._service).sum())) if self.rate is None else self.rate
+
+    @property
+    def n_substreams(self) -> int | None:
+        """Substreams that keys are hashed to where they have state, otherwise None."""
+        return None if self.state is None else self.state.substreams_for(self.grouping)
+
+    @property
+    def arrival_process(self) -> Arrivals:
+        """When tuples arrive: as given, or steadily at the rate."""
+        return Steady(rate=self.arrivals_per_second) if self.arrivals is None else self.arrivals
 
 
 @dataclass(frozen=True)
@@ -114,10 +138,12 @@ class Result:
     load: list[int]
     routing_mtps: float
     remark: str = ""
+    state: StateResult | None = None
+    """Where keys have state."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the result as plain values, ready for JSON."""
-        return asdict(self)
+        """Give the result as plain values, ready for JSON; without `state` where there is none."""
+        return {name: value for name, value in asdict(self).items() if name != "state" or value is not None}
 
 
 class _Sources:
@@ -144,6 +170,10 @@ class _Sources:
             workers[own] = choices
         self._turn = (self._turn + keys.size) % self._n
         return workers
+
+    def owners(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:
+        """Say who owns each key from now on, without routing a tuple: all sources of a single-owner grouping agree."""
+        return self._grouping.resume(self._routers[0].snapshot()).route(keys, now_ms)
 
     @property
     def remark(self) -> str:
@@ -186,35 +216,46 @@ def simulate(
     if simulation.grouping.needs_frequencies:
         frequencies = _read_ahead(simulation, tuples)
         simulation = replace(simulation, grouping=simulation.grouping.informed(*frequencies))
-    n_workers = simulation.grouping.n_workers
-    rate = simulation.arrivals_per_second
+    n_workers, batch_ms, service = simulation.grouping.n_workers, simulation.batch_ms, simulation.service_ns
+    flow = simulation.arrival_process.start(tuples=_length(simulation, tuples), seed=simulation.seed)
     sources = _Sources(simulation)
     spread = KeySpread(n_workers)
     latency = LatencyHistogram()
+    totals = np.zeros(3, dtype=np.float64)
+    stateful = _with_state(simulation, sources, latency.buckets, totals)
+    free_at = np.zeros(n_workers, dtype=np.int64)
     loads = np.zeros(n_workers, dtype=np.int64)
     loads_before = loads.copy()  # when the batch began
-    free_at = np.zeros(n_workers, dtype=np.int64)
     done = 0
     batch = 0
-    for hashes in map(hash_keys, simulation.stream.generate(tuples=tuples, seed=simulation.seed)):
+    ahead = flow.take(1)
+    for hashes, keys in _chunks(simulation, tuples):
+        times = np.append(ahead, flow.take(hashes.size))  # of one tuple more: a barrier may come before it
+        ahead = times[-1:]
         position = 0
         while position < hashes.size:
-            next_barrier = _first_tuple_at((batch + 1) * simulation.batch_ms, rate)
-            keys = hashes[position : position + next_barrier - done]
-            workers = sources.route(keys, batch * simulation.batch_ms)
+            barrier_ns = (batch + 1) * batch_ms * _MILLISECOND
+            before_barrier = position + int(np.searchsorted(times[position:], barrier_ns))
+            end = min(before_barrier, hashes.size)
+            workers = sources.route(keys[position:end], batch * batch_ms)
             loads += loads_of(workers, n_workers)
-            spread.update(keys, workers)
-            begin, remainder = divmod(done * _SECOND, rate)
-            serve(workers, begin, remainder, rate, simulation.service_ns, free_at, latency.buckets)
-            position += keys.size
-            done += keys.size
-            if done == next_barrier:
+            spread.update(hashes[position:end], workers)
+            if stateful is None:
+                serve(workers, times[position:end], service, free_at, latency.buckets, totals)
+            else:
+                stateful.serve(keys[position:end], times[position:end], min(int(times[end]), barrier_ns))
+            done += end - position
+            position = end
+            if before_barrier <= hashes.size:
                 batch += 1
                 in_batch = loads - loads_before
-                sources.barrier(batch * simulation.batch_ms, in_batch, in_batch * simulation.service_ns / _SECOND)
+                sources.barrier(batch * batch_ms, in_batch, in_batch * service / SECOND)
                 loads_before = loads.copy()
+                if stateful is not None:
+                    stateful.barrier(sources.owners(stateful.representatives, batch * batch_ms), barrier_ns)
         if progress is not None:
             progress(done)
+    state = None if stateful is None else stateful.finish()
     return Result(
         grouping=simulation.grouping.name,
         stream=simulation.stream.label,
@@ -227,27 +268,59 @@ def simulate(
         sigma=sigma(loads),
         dist_cost=spread.dist_cost,
         states=spread.n_pairs,
-        throughput=throughput(done, int(free_at.max()) / 1e6),
-        latency_ms={name: latency.quantile_ms(share) for name, share in _QUANTILES},
+        throughput=throughput(done, totals[2] / 1e6),
+        latency_ms={
+            **{name: latency.quantile_ms(share) for name, share in _QUANTILES},
+            "mean": float(totals[0] / done / 1e6) if done else 0.0,
+            "max": float(totals[1] / 1e6),
+        },
         load=loads.tolist(),
         routing_mtps=done / sources.seconds / 1e6 if sources.seconds else 0.0,
         remark=sources.remark,
+        state=state,
     )
 
 
 _QUANTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
-def _read_ahead(simulation: Simulation, tuples: int | None) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Give the distinct keys of the stream, as hashes, and how often each occurs."""
-    keys, counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+def _chunks(simulation: Simulation, tuples: int | None) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+    """Give the hashes of the stream's keys, chunk by chunk, and what is routed in their place if keys have state."""
+    n = simulation.n_substreams
     for hashes in map(hash_keys, simulation.stream.generate(tuples=tuples, seed=simulation.seed)):
-        more_keys, more_counts = np.unique(hashes, return_counts=True)
+        yield hashes, hashes if n is None else represented(hashes, n)
+
+
+def _read_ahead(simulation: Simulation, tuples: int | None) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Give the distinct keys that will be routed and how often each occurs."""
+    keys, counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+    for _, chunk in _chunks(simulation, tuples):
+        more_keys, more_counts = np.unique(chunk, return_counts=True)
         keys, where = np.unique(np.concatenate([keys, more_keys]), return_inverse=True)
         counts = np.bincount(where, weights=np.concatenate([counts, more_counts])).astype(np.int64)
     return keys, counts
 
 
-def _first_tuple_at(time_ms: int, rate: int) -> int:
-    """Give the number of the first tuple that arrives at or after a time: tuple i arrives at i / rate seconds."""
-    return -(-time_ms * rate // 1000)
+def _length(simulation: Simulation, tuples: int | None) -> int | None:
+    """Give the number of tuples that will arrive, or at most will, as far as that is known."""
+    length = simulation.stream.length(tuples)
+    return tuples if length is None else length
+
+
+def _with_state(
+    simulation: Simulation, sources: _Sources, buckets: NDArray[np.int64], totals: NDArray[np.float64]
+) -> StatefulWorkers | None:
+    """Make the workers of a simulation whose keys have state; they count latencies as `serve` does."""
+    if simulation.state is None or simulation.n_substreams is None:
+        return None
+    grouping, hashes = simulation.grouping, representatives(simulation.n_substreams).copy()  # one that can be written
+    return StatefulWorkers(
+        config=simulation.state,
+        representatives=hashes,
+        owners=sources.owners(hashes, 0),
+        elastic=isinstance(grouping, Eager) and grouping.upper is not None,
+        service=simulation.service_ns,
+        batch_ns=simulation.batch_ms * _MILLISECOND,
+        buckets=buckets,
+        totals=totals,
+    )

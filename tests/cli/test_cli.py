@@ -38,7 +38,7 @@ def test_simulate_json_has_the_documented_fields() -> None:
         "grouping", "stream", "tuples", "workers", "sources", "seed", "stddev", "imbalance", "sigma", "dist_cost",
         "states", "throughput", "latency_ms", "load", "routing_mtps", "remark",
     }  # fmt: skip
-    assert set(result["latency_ms"]) == {"p50", "p95", "p99"}
+    assert set(result["latency_ms"]) == {"p50", "p95", "p99", "mean", "max"}
     assert (result["grouping"], result["seed"], sum(result["load"])) == ("dynamic_key", 3, 20_000)
     assert result["routing_mtps"] > 0
 
@@ -48,6 +48,44 @@ def test_simulate_prints_a_table() -> None:
     assert done.returncode == 0, done.stderr
     assert "key on country-skew-r80" in done.stdout
     assert done.stdout.count("worker ") == 3
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command in this process, which has its kernels compiled already."""
+    with pytest.raises(SystemExit) as exit_info:
+        main(list(arguments))
+    output = capsys.readouterr()
+    assert exit_info.value.code == 0, output.err
+    return output.out
+
+
+def test_state_in_json_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--stream", "topics", "--rate", "1000..3000", "--poisson", "--substreams", "40", "--tuples", "21000")
+    result = json.loads(printed(capsys, "simulate", "-g", "ELB", *common, "--move-ms", "5", "--state-s", "1", "--json"))
+    state = result["state"]
+    assert (state["substreams"], state["handoff"], state["windows"]) == (40, "pause", 10)
+    assert state["adaptations"] > 0
+    assert state["pause_ms"] > 0
+    assert len(state["window_variances"]) == state["windows"]
+    table = printed(capsys, "simulate", "-g", "ELB", *common)
+    assert "state moved" in table
+    table = printed(capsys, "compare", "-g", "UHLB", "-g", "even", "-g", "KG", *common, "--handoff", "barrier")
+    for word in ("variance", "moved %", "pause", "universal_rebalancing", "even", "key"):
+        assert word in table
+    assert "…" not in table  # it fits
+
+
+def test_compare_with_state_takes_what_can_have_it(capsys: pytest.CaptureFixture[str]) -> None:
+    results = json.loads(printed(capsys, "compare", "--tuples", "3000", "--substreams", "20", "--json"))
+    names = [result["grouping"] for result in results]
+    assert {"key", "eager", "correlation", "even"} <= set(names)
+    assert not {"shuffle", "partial_key"} & set(names)
+
+
+def test_a_stream_can_have_a_rate_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("simulate", "-g", "SG", "--stream", "topics", "--tuples", "2000", "--json")
+    result = json.loads(printed(capsys, *common, "--rate", "own"))
+    assert result["throughput"] == pytest.approx(108, rel=0.02)  # tweets per second half past three in the afternoon
 
 
 def test_parameters_of_the_grouping_can_be_set() -> None:
@@ -109,6 +147,13 @@ BAD_INPUT = [
     (("simulate", "--workers", "many"), "--workers"),
     (("simulate", "--sources", "0"), "n_sources must be"),
     (("simulate", "--rate", "-1"), "rate must be"),
+    (("simulate", "--rate", "fast"), "--rate takes a whole number, two of them (1000..16000), or own; got 'fast'"),
+    (("simulate", "--rate", "0..5"), "the first rate of a ramp must be"),
+    (("simulate", "--rate", "own"), "has no rate of its own"),
+    (("simulate", "-g", "PKG", "--substreams", "50"), "state needs a grouping with one owner per key"),
+    (("simulate", "-g", "KG", "--substreams", "0"), "n_substreams must be"),
+    (("simulate", "-g", "KG", "--handoff", "bariere"), "did you mean 'barrier'?"),
+    (("simulate", "-g", "ELB", "--substreams", "5", "--set", "n_substreams=6"), "that of the grouping (6); got 5"),
     (("simulate", "--tuples", "0"), "tuples must be"),
     (("simulate", "--seed", "-1"), "seed must be"),
     (("simulate", "-g", "partial_kye"), "did you mean 'partial_key'?"),

@@ -13,18 +13,20 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.groupings import GROUPINGS
+from skewless.keyed_state import KeyedState
 from skewless.simulate import Result, simulate
 
 
 def _as_time(milliseconds: float) -> str:
     """Write a time in the unit that suits it.
 
-    >>> _as_time(1.5), _as_time(90_000), _as_time(7_200_000)
-    ('1.5 ms', '90.0 s', '120 min')
+    >>> _as_time(1.5), _as_time(250), _as_time(90_000), _as_time(7_200_000)
+    ('1.5 ms', '250 ms', '90.0 s', '120 min')
     """
-    if milliseconds < 1_000:
-        return f"{milliseconds:.1f} ms"
-    return f"{milliseconds / 1_000:.1f} s" if milliseconds < 600_000 else f"{milliseconds / 60_000:.0f} min"
+    if milliseconds < 999.5:
+        return f"{milliseconds:.{0 if milliseconds >= 99.95 else 1}f} ms"
+    seconds = milliseconds / 1_000
+    return f"{seconds:.{0 if seconds >= 99.95 else 1}f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 def _as_count(number: float) -> str:
@@ -41,7 +43,8 @@ def _as_count(number: float) -> str:
 
 
 # Per column: heading, value, how it is written, whether more is better.
-_COLUMNS: Final[tuple[tuple[str, Callable[[Result], float], Callable[[float], str], bool], ...]] = (
+_Columns = tuple[tuple[str, Callable[[Result], float], Callable[[float], str], bool], ...]
+_COLUMNS: Final[_Columns] = (
     ("stddev", lambda result: result.stddev, "{:.3f}".format, False),
     ("λ %", lambda result: result.imbalance, "{:.1f}".format, False),
     ("dist_cost", lambda result: result.dist_cost, "{:.2f}".format, False),
@@ -51,6 +54,35 @@ _COLUMNS: Final[tuple[tuple[str, Callable[[Result], float], Callable[[float], st
     ("p99", lambda result: result.latency_ms["p99"], _as_time, False),
     ("M/s", lambda result: result.routing_mtps, "{:,.0f}".format, True),
 )
+_CAPTION: Final = (
+    "* best of its column. states: keys held, summed over workers. p50, p99: latency. "
+    "M/s: routing speed in millions of tuples per second."
+)
+
+
+def _of_state(name: str) -> Callable[[Result], float]:
+    return lambda result: float(getattr(result.state, name))
+
+
+_STATE_COLUMNS: Final[_Columns] = (
+    ("variance", _of_state("variance_mean"), _as_count, False),
+    ("moved %", _of_state("moved_percent"), "{:.1f}".format, False),
+    ("amort.", _of_state("amortised_percent"), "{:.2f}".format, False),
+    ("pause", _of_state("pause_ms"), _as_time, False),
+    ("mean", lambda result: result.latency_ms["mean"], _as_time, False),
+    ("p95", lambda result: result.latency_ms["p95"], _as_time, False),
+    ("max", lambda result: result.latency_ms["max"], _as_time, False),
+)
+_STATE_CAPTION: Final = (
+    "* best of its column. variance: of the load vector, mean over windows. moved %: of all state, by an adaptation; "
+    "amort.: per window. pause: time to move it, summed. mean, p95, max: latency."
+)
+
+
+def _all_groupings(state: KeyedState | None) -> list[str]:
+    """Give all but the yardsticks; where keys have state, those that can have it."""
+    names = [name for name, kind in GROUPINGS.items() if not kind.baseline]
+    return names if state is None else [name for name in names if options.make_owning(name, 2, {}, state).single_owner]
 
 
 def compare_command(
@@ -65,9 +97,14 @@ def compare_command(
     sources: options.Sources = 5,
     tuples: options.Tuples = None,
     rate: options.Rate = None,
+    poisson: options.Poisson = False,
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
     seed: options.Seed = 0,
+    substreams: options.Substreams = None,
+    state_s: options.StateS = None,
+    move_ms: options.MoveMs = None,
+    handoff: options.Handoff = None,
     plot: options.Plot = None,
     as_json: options.Json = False,
 ) -> None:
@@ -76,6 +113,7 @@ def compare_command(
     Example: skewless compare --stream country-skew-r80 -g KG -g PKG --plot load.png
     """
     chosen = options.choose_stream(stream, input_file, key, default="country-skew-r80")
+    state = options.make_state(substreams, state_s, move_ms, handoff)
     simulations = [
         options.make_simulation(
             name,
@@ -83,11 +121,13 @@ def compare_command(
             workers=workers,
             sources=sources,
             rate=rate,
+            poisson=poisson,
             service_ms=service_ms,
             batch_ms=batch_ms,
             seed=seed,
+            state=state,
         )
-        for name in (groupings or [name for name, kind in GROUPINGS.items() if not kind.baseline])
+        for name in (groupings or _all_groupings(state))
     ]
     if plot is not None:
         options.check_plot(plot)
@@ -114,20 +154,20 @@ def _print(results: Sequence[Result]) -> None:
     table = Table(
         title=title,
         title_justify="left",
-        caption="* best of its column. states: keys held, summed over workers. p50, p99: latency. "
-        "M/s: routing speed in millions of tuples per second.",
+        caption=_CAPTION if first.state is None else _STATE_CAPTION,
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
         padding=0,  # with all groupings it fits 80 columns
     )
     table.add_column("grouping", no_wrap=True)
-    for heading, *_ in _COLUMNS:
+    columns = _COLUMNS if first.state is None else _STATE_COLUMNS
+    for heading, *_ in columns:
         table.add_column(heading, justify="right", no_wrap=True)
-    best = [(max if more else min)(map(value, results)) for _, value, _, more in _COLUMNS]
+    best = [(max if more else min)(map(value, results)) for _, value, _, more in columns]
     for result in results:
         cells = []
-        for (_, value, write, _), wanted in zip(_COLUMNS, best, strict=True):
+        for (_, value, write, _), wanted in zip(columns, best, strict=True):
             text = write(value(result))
             cells.append(f"[bold green]{text}*[/]" if value(result) == wanted else text)
         table.add_row(result.grouping, *cells)

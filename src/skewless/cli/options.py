@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +13,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from skewless.arrivals import Arrivals, Ramp, Steady
 from skewless.errors import SkewlessError
-from skewless.groupings import make_grouping
+from skewless.groupings import Grouping, make_grouping
+from skewless.keyed_state import KeyedState
 from skewless.simulate import Simulation
-from skewless.streams import KeyFile, Stream, make_stream
+from skewless.streams import KeyFile, Stream, Topics, make_stream
 
 if TYPE_CHECKING:  # it imports matplotlib
     from skewless.plots import Loads
@@ -35,7 +38,29 @@ Tuples = Annotated[
     int | None, typer.Option("--tuples", "-n", help="How many tuples; default: as many as the stream has.")
 ]
 Rate = Annotated[
-    int | None, typer.Option(help="Tuples that arrive per second; default: 90 % of what all workers can serve.")
+    str | None,
+    typer.Option(
+        help="Tuples that arrive per second; 1000..16000 grows from the first to the second over the stream, "
+        "'own' is the stream's own rate (topics). Default: 90 % of what all workers can serve."
+    ),
+]
+Poisson = Annotated[bool, typer.Option("--poisson", help="Tuples arrive at random moments (a Poisson process).")]
+Substreams = Annotated[
+    int | None,
+    typer.Option(
+        help="Keys have state, in so many substreams of keys, and it moves when their owner changes. "
+        "Groupings with one owner per key only."
+    ),
+]
+StateS = Annotated[
+    float | None, typer.Option(help="State of a substream: the tuples that it gets in so many seconds; default 0.1.")
+]
+MoveMs = Annotated[float | None, typer.Option(help="Milliseconds to move a tuple of state; default 1.")]
+Handoff = Annotated[
+    str | None,
+    typer.Option(
+        help="How state moves: pause (default; its tuples wait), or barrier (between batches; the new owner is busy)."
+    ),
 ]
 ServiceMs = Annotated[
     str, typer.Option(help="Milliseconds of work per tuple: one number, or one per worker (1,1,2.5).")
@@ -99,22 +124,73 @@ def make_simulation(
     *,
     workers: int,
     sources: int,
-    rate: int | None,
+    rate: str | None,
+    poisson: bool,
     service_ms: str,
     batch_ms: int,
     seed: int,
+    state: KeyedState | None,
     settings: Sequence[str] | None = None,
 ) -> Simulation:
     """Make a simulation of the options of `simulate` and `compare`."""
-    return Simulation(
-        make_grouping(grouping, n_workers=workers, **parse_parameters(settings)),
+    simulation = Simulation(
+        make_owning(grouping, workers, parse_parameters(settings), state),
         stream,
         n_sources=sources,
         service_ms=parse_service_ms(service_ms),
-        rate=rate,
         batch_ms=batch_ms,
         seed=seed,
+        state=state,
     )
+    arrivals = simulation.arrival_process if rate is None else parse_rate(rate, stream)
+    return replace(simulation, arrivals=replace(arrivals, poisson=poisson))
+
+
+def make_owning(name: str, workers: int, parameters: dict[str, Any], state: KeyedState | None) -> Grouping:
+    """Make a grouping; where keys have state, one with as many substreams and, if it can be told, one owner per key."""
+    grouping = make_grouping(name, n_workers=workers, **parameters)
+    if state is None:
+        return grouping
+    wanted: dict[str, Any] = {"single_owner": True}
+    if state.n_substreams is not None:
+        wanted["n_substreams"] = state.n_substreams
+    known = {field.name for field in fields(grouping)}
+    return replace(
+        grouping, **{name: value for name, value in wanted.items() if name in known and name not in parameters}
+    )
+
+
+def make_state(
+    substreams: int | None, state_s: float | None, move_ms: float | None, handoff: str | None
+) -> KeyedState | None:
+    """Make the state of keys of the options, if there is any of them."""
+    all_of_them: dict[str, Any] = {
+        "n_substreams": substreams,
+        "state_s": state_s,
+        "move_ms": move_ms,
+        "handoff": handoff,
+    }
+    given = {name: value for name, value in all_of_them.items() if value is not None}
+    return KeyedState(**given) if given else None
+
+
+def parse_rate(text: str, stream: Stream) -> Arrivals:
+    """Read a rate, or one that grows, or take that of the stream.
+
+    >>> from skewless.streams import Zipf
+    >>> parse_rate("1000..16000", Zipf())
+    Ramp(poisson=False, first=1000, last=16000)
+    """
+    if text == "own":
+        if not isinstance(stream, Topics):
+            raise SkewlessError(f"--rate own: {stream.label} has no rate of its own, only topics has")
+        return stream.arrivals
+    first, dots, last = text.partition("..")
+    try:
+        rates = [int(part) for part in ((first, last) if dots else (first,))]
+    except ValueError:
+        raise SkewlessError(f"--rate takes a whole number, two of them (1000..16000), or own; got {text!r}") from None
+    return Ramp(first=rates[0], last=rates[1]) if dots else Steady(rate=rates[0])
 
 
 @contextmanager

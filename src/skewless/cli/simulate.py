@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from skewless.cli import options
+from skewless.keyed_state import StateResult
 from skewless.simulate import Result, simulate
 
 
@@ -27,9 +28,14 @@ def simulate_command(
     sources: options.Sources = 5,
     tuples: options.Tuples = None,
     rate: options.Rate = None,
+    poisson: options.Poisson = False,
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
     seed: options.Seed = 0,
+    substreams: options.Substreams = None,
+    state_s: options.StateS = None,
+    move_ms: options.MoveMs = None,
+    handoff: options.Handoff = None,
     settings: options.Parameters = None,
     as_json: options.Json = False,
 ) -> None:
@@ -44,9 +50,11 @@ def simulate_command(
         workers=workers,
         sources=sources,
         rate=rate,
+        poisson=poisson,
         service_ms=service_ms,
         batch_ms=batch_ms,
         seed=seed,
+        state=options.make_state(substreams, state_s, move_ms, handoff),
         settings=settings,
     )
     with options.progress_bar() as progress:
@@ -56,6 +64,18 @@ def simulate_command(
         typer.echo(json.dumps(result.as_dict()))
     else:
         _print(result)
+
+
+def _state_rows(state: StateResult) -> dict[str, str]:
+    return {
+        "substreams / windows": f"{state.substreams} / {state.windows}",
+        "variance per window": f"{state.variance_mean:,.1f} ± {state.variance_std:,.1f}",
+        "imbalance λ per window": f"{state.imbalance_mean:.2f} %",
+        "state moved": f"{state.moved_percent:.2f} % by each of {state.adaptations} adaptations, "
+        f"{state.amortised_percent:.2f} % per window, {state.moved_tuples:,.0f} tuples in all",
+        "time to move it": f"{state.pause_ms:,.1f} ms in all ({state.handoff}); {state.held:,} tuples waited",
+        "workers with substreams": f"{state.owners:.1f}",
+    }
 
 
 def _print(result: Result) -> None:
@@ -69,7 +89,9 @@ def _print(result: Result) -> None:
         "dist_cost": f"{result.dist_cost:.3f} workers per key",
         "states": f"{result.states:,} (key, worker) pairs",
         "throughput": f"{result.throughput:,.0f} tuples/s",
-        "latency p50 / p95 / p99": " / ".join(f"{time:,.1f}" for time in result.latency_ms.values()) + " ms",
+        f"latency {' / '.join(result.latency_ms)}": " / ".join(f"{time:,.1f}" for time in result.latency_ms.values())
+        + " ms",
+        **({} if result.state is None else _state_rows(result.state)),
         "routing speed": f"{result.routing_mtps:,.0f} M tuples/s",
         **({"remark": result.remark} if result.remark else {}),
     }
