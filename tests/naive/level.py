@@ -112,6 +112,14 @@ class NaiveLevel:
             self.pieces[place][giver] = 0
         return place is not None
 
+    def relief(self, items: Iterable[int], giver: int, taker: int, least: float, most: float) -> int | None:
+        """Give the item whose move leaves the higher of the two workers lowest, if that is lower than it was."""
+        difference = self.missing(taker) - self.missing(giver)
+        own = [item for item in items if self.owners[item] == giver and least <= self.loads[item] <= most]
+        after = {item: max(self.loads[item], difference - self.loads[item]) for item in own}
+        best = min(own, key=lambda item: (after[item], item), default=None)
+        return best if best is not None and after[best] < 0.95 * difference else None
+
     def level(
         self, *, may_cut: bool, may_move_buckets: bool, slack: float, least: float, budget: float
     ) -> tuple[int, list[int]]:
@@ -136,6 +144,9 @@ class NaiveLevel:
                     continue
             for items in (keys, buckets):
                 item = self.largest(items, giver, max(least, 1), room) if item is None else item
+            if item is None and not may_cut:
+                left = budget - sum(self.loads[item] for item in moved)
+                item = self.relief([*keys, *buckets], giver, taker, max(least, 1), left)
             if item is not None:
                 self.owners[item] = taker
                 moved.append(item)

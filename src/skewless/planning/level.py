@@ -132,6 +132,24 @@ def _largest(loads: Any, owners: Any, worker: Any, first: int, last: int, least:
 
 
 @njit(cache=True)
+def _that_fits(loads: Any, owners: Any, worker: Any, n_keys: int, n_movable: int, least: float, most: float) -> Any:
+    """Give the largest key of a worker within limits, or if there is none its largest bucket."""
+    item = _largest(loads, owners, worker, 0, n_keys, least, most)
+    return _largest(loads, owners, worker, n_keys, n_movable, least, most) if item == NOBODY else item
+
+
+@njit(cache=True)
+def _relief(loads: Any, owners: Any, worker: Any, n_movable: int, difference: float, least: float, most: float) -> Any:
+    """Give the item of a worker whose move leaves the higher of two workers lowest, if that is lower than it was."""
+    best, highest = NOBODY, 0.95 * difference
+    for item in range(n_movable):
+        higher = max(loads[item], difference - loads[item])
+        if owners[item] == worker and least <= loads[item] <= most and higher < highest:
+            best, highest = item, higher
+    return best
+
+
+@njit(cache=True)
 def _cut(
     loads: Any,
     owners: Any,
@@ -254,9 +272,11 @@ def level(
                 missing[giver] += share
                 missing[taker] -= share
                 continue
-        for first, last in ((0, n_keys), (n_keys, n_movable)):
-            if item == NOBODY:
-                item = _largest(loads, owners, giver, first, last, max(least, tiny), room)
+        if item == NOBODY:
+            item = _that_fits(loads, owners, giver, n_keys, n_movable, max(least, tiny), room)
+        if item == NOBODY and not may_cut:
+            difference = missing[taker] - missing[giver]
+            item = _relief(loads, owners, giver, n_movable, difference, max(least, tiny), budget - moved)
         if item == NOBODY:
             share = _hand_over(amounts, giver, taker, max(least, slack * targets[giver], tiny)) if may_cut else 0.0
             missing[giver] += share
