@@ -31,6 +31,7 @@ from rich.table import Table
 from skewless import Drift, Even, Grouping, Router, hash_keys, make_grouping, make_stream
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.load import imbalance, loads_of, stddev
+from skewless.streams.elections import fold_election
 
 _SOURCES: Final = 5
 _PER_WORKER: Final = 900  # tuples per second, which is 90 % of what a worker can serve in 1 ms each
@@ -42,7 +43,6 @@ _SYNTHETIC: Final = (
 _GROUPINGS: Final = (
     *("shuffle", "key", "partial_key", "dynamic_key", "d_choices", "w_choices", "key_isolator", "even"),
 )
-_ELECTION: Final = "election|trump|clinton|hillary|maga|debate|vote|imwithher|potus|president|neverhillary"
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,7 @@ def real(directory: Path) -> Iterator[tuple[str, NDArray[np.uint64]]]:
     campaign = pc.and_(
         pc.and_(pc.greater_equal(when, first), pc.less(when, last)), pc.equal(tweets["language"], "English")
     )
-    tags = pc.utf8_lower(tweets.filter(campaign)["hashtag"])
-    yield "twitter-election", hash_keys(pc.if_else(pc.match_substring_regex(tags, _ELECTION), "election", tags))
+    yield "twitter-election", hash_keys(fold_election(tweets.filter(campaign)["hashtag"]))
     trades = pa_csv.read_csv(directory / "trades_20131007_11.csv.gz")
     yield "trades-by-exchange", hash_keys(trades["symbol"], trades["exchange"])
     clicks = pa_csv.read_csv(directory / "wikispeedia_clicks.csv.gz")

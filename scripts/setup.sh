@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv with the locked dependencies and sees to it that Java 17 or newer is there.
+# Makes .venv with the locked dependencies and sees to it that Java 17 or newer is there. For the tests it fetches the
+# servers of InfluxDB and Prometheus, where there is apt-get; without them those tests are skipped.
 # Called by make; does nothing when all is in place. Each failure is one line that says what to install.
 set -eu
 cd "$(dirname "$0")/.."
@@ -60,7 +61,33 @@ need_java() {
   java_is_recent java || die "the installed java is older than 17: install openjdk-17-jre-headless"
 }
 
+# Unpacked here and not installed: a package would set up a service that starts with the machine. Tried once only.
+need_server() {
+  if command -v "$2" >/dev/null 2>&1 || [ -x "$SERVERS/usr/bin/$2" ] || [ -e "$SERVERS/no-$2" ]; then
+    return 0
+  fi
+  say "unpacking Debian's $1 into $SERVERS for the tests"
+  mkdir -p "$SERVERS/download"
+  if (cd "$SERVERS/download" && fetch_package "$1") && dpkg-deb -x "$SERVERS/download/$1"_*.deb "$SERVERS"; then
+    rm -rf "$SERVERS/download"
+  else
+    rm -rf "$SERVERS/download"
+    : >"$SERVERS/no-$2"
+    say "could not get $1, so its tests are skipped: install $2, or delete $SERVERS to try again"
+  fi
+}
+
+fetch_package() {
+  apt-get download -q "$1" >/dev/null 2>&1 && return 0
+  [ "$(id -u)" != 0 ] || apt-get update -q >/dev/null 2>&1 || true
+  apt-get download -q "$1" >/dev/null 2>&1
+}
+
+SERVERS=.cache/services
+
 need_java
+need_server influxdb influxd
+need_server prometheus prometheus
 lock=$(cksum <requirements.lock)
 if [ "$(cat .venv/.lock 2>/dev/null)" != "$lock" ]; then
   make_venv

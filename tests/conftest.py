@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from services.broker import Unavailable, fetch_jars
 from services.standalone import QUICK_JAVA
 
 if TYPE_CHECKING:
@@ -63,4 +65,7 @@ def spark(kernels: None) -> Iterator[SparkSession]:  # noqa: ARG001
 def _start_spark() -> SparkSession:
     from skewless.spark.session import make_session
 
-    return make_session("local[2]", name="skewless tests", spark_sql_shuffle_partitions="2", spark_driver_memory="2g")
+    settings = {"spark_sql_shuffle_partitions": "2", "spark_driver_memory": "2g"}
+    with suppress(Unavailable):  # the tests that need it say so
+        settings["spark_jars"] = ",".join(map(str, fetch_jars("connector")))
+    return make_session("local[2]", name="skewless tests", **settings)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import asdict
@@ -80,8 +82,9 @@ def test_once_json_is_one_line_per_batch(ledger: Ledger) -> None:
     assert set(lines[0]) == {
         "batch", "tuples", "workers", "loads", "stddev", "imbalance", "dist_cost", "throughput", "latency_ms",
         "busy_s", "hottest", "remark", "total", "variance", "state_keys", "moved_keys", "moved", "rejected",
+        "began_ms", "elapsed_ms",
     }  # fmt: skip
-    assert set(lines[0]["total"]) == set(lines[0]) - {"batch", "hottest", "remark", "total"}
+    assert set(lines[0]["total"]) == set(lines[0]) - {"batch", "began_ms", "hottest", "remark", "total"}
     assert lines[-1]["loads"] == [10, 10, 10, 90]
     assert lines[-1]["total"]["loads"] == [50, 50, 50, 250]
 
@@ -183,6 +186,9 @@ def test_bars_and_sparklines_stay_in_their_bounds() -> None:
         (("nowhere://bucket/ledger",), "cannot read the ledger nowhere://bucket/ledger"),
         ((".", "--interval", "0"), "--interval must be above 0 seconds; got 0"),
         ((".", "--interval", "nan"), "--interval must be above 0 seconds; got nan"),
+        ((".", "--quiet"), "--quiet shows nothing: give --influx, --prometheus or --log as well"),
+        ((".", "--quiet", "--json", "--log"), "--quiet and --json exclude each other"),
+        ((".", "--once", "--prometheus", "0"), "--once ends before Prometheus can ask"),
         ((), "Missing argument 'ledger'"),
     ],
 )
@@ -194,6 +200,52 @@ def test_bad_input_is_one_line_and_code_2(
     printed = capsys.readouterr()
     assert (exit_info.value.code, printed.out, len(printed.err.splitlines())) == (2, "", 1)
     assert message in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--influx", "localhost:8086"), "the URL of an InfluxDB starts with http:// or https://"),
+        (("--influx", "http://me:secret@localhost:8086"), "names either a database or a bucket"),
+        (("--prometheus", "http"), "--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got 'http'"),
+        (("--prometheus", "70000"), "a port is a number from 0 (any that is free) to 65535; got 70000"),
+        (("--log", "--tag", "ads"), "--tag takes name=value, such as team=ads; got 'ads'"),
+        (("--log", "--tag", "worker=1"), "the tag 'worker' is taken"),
+    ],
+)
+def test_bad_targets_are_one_line_and_code_2(
+    ledger: Ledger, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["watch", ledger.uri, *arguments])
+    printed = capsys.readouterr()
+    assert (exit_info.value.code, printed.out, len(printed.err.splitlines())) == (2, "", 1)
+    assert message in printed.err
+    assert "secret" not in printed.err
+
+
+def test_targets_that_are_not_there_are_warnings(
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def sleep(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skewless.cli.watch.time.sleep", sleep)
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        influx = f"http://127.0.0.1:{closed.getsockname()[1]}?db=metrics"
+        port = str(taken.getsockname()[1])
+        with pytest.raises(SystemExit) as exit_info:
+            main(["watch", ledger.uri, "--json", "--influx", influx, "--prometheus", port, "--log"])
+    printed = capsys.readouterr()
+    assert (exit_info.value.code, len(printed.out.splitlines())) == (130, 5)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.partition("(")[0] for text in warnings] == ["PrometheusSink", "InfluxSink"]
+    assert len(re.findall("#DIST: TotalCount: ", printed.err)) == 5
+    assert not logging.getLogger("skewless.sinks.log").handlers
 
 
 def test_a_broken_ledger_is_one_line_and_code_2(ledger: Ledger) -> None:

@@ -78,6 +78,7 @@ def assert_metrics(metrics: Metrics, batches: Sequence[Batch], n_workers: int) -
     assert metrics.dist_cost == (len(set(pairs)) / len(keys) if keys else 1.0)
     elapsed = sum(max((batch.took_ms[worker] for _, worker in batch.pairs), default=0) for batch in batches)
     assert metrics.throughput == pytest.approx(len(pairs) / elapsed * 1_000 if elapsed else 0)
+    assert metrics.elapsed_ms == elapsed
     times = [batch.took_ms[worker] for batch in batches for _, worker in batch.pairs]
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         assert metrics.latency_ms[name] == pytest.approx(quantile(times, share), rel=1 / 250)
@@ -120,6 +121,7 @@ def test_metrics_are_those_of_a_plain_count(history: tuple[int, list[Batch]], to
     for number, metrics in enumerate(found):
         assert_metrics(metrics, [batches[number]], n_workers)
         assert_metrics(metrics.total, batches[: number + 1], n_workers)
+        assert metrics.began_ms == batches[number].began_ms
         counts = Counter(key for key, _ in batches[number].pairs)
         assert [hot["key"] for hot in metrics.hottest] == sorted(counts, key=lambda key: (-counts[key], key))
         for hot in metrics.hottest:
@@ -262,6 +264,7 @@ def test_without_a_clock_there_are_no_times(ledger: Ledger, caplog: pytest.LogCa
     first, second = Observer(ledger).poll(now_s=0)
     assert "no clock in source-0.npz of batch 0" in caplog.text
     assert (first.tuples, first.throughput, first.latency_ms["p99"]) == (3, 0.0, 0.0)
+    assert (first.began_ms, second.began_ms) == (None, 1_000)
     assert (second.total.tuples, second.total.throughput) == (6, 3.0)
 
 

@@ -25,6 +25,8 @@ from skewless.streams import (
 
 def test_the_named_streams_are_those_of_the_paper_and_others_with_their_defaults() -> None:
     names = {f"country-skew-r{percent}" for percent in range(0, 101, 10)} | {"country-half-skew-r80"}
+    names |= {"twitter-election", "twitter-ticker", "debs2013"}
+    names |= {f"wikipedia-{name}" for name in ("clickstream", "pageviews", "pageviews-by-lang")}
     others = (Zipf(), Drift(), Gaussian(), Topics(), Tweets(), Trades(), Hashtags())
     assert STREAMS.keys() == names | {stream.label for stream in others}
     for name, stream in STREAMS.items():

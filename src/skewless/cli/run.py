@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +24,7 @@ from skewless.groupings import make_grouping
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import Row, SparkSession
 
-    from skewless.spark.apps import Application
+    from skewless.spark.application import Application
     from skewless.spark.inputs import Input
     from skewless.spark.pipeline import Pipeline
     from skewless.spark.report import RunReport
@@ -47,13 +48,18 @@ def run_command(
     app: Annotated[
         str,
         typer.Option(
-            help="What is computed: count (rows per key), word-count, vwap, hashtags; see docs/applications.md."
+            help="What is computed: count (rows per key), word-count, vwap, hashtags, sessions…; see "
+            "docs/applications.md, and docs/datasets.md for those that read real data sets."
         ),
     ] = "count",
     stream: options.StreamName = None,
     input_path: Annotated[
         str | None,
-        typer.Option("--input", "-i", help="A file or folder instead: text, CSV, TSV, JSON lines (also .gz), Parquet."),
+        typer.Option(
+            "--input",
+            "-i",
+            help="A file or folder instead: text, CSV, TSV, JSON lines (also .gz), Parquet; or kafka://host:port/topic.",
+        ),
     ] = None,
     key: options.KeyColumn = None,
     time_column: Annotated[
@@ -62,6 +68,9 @@ def run_command(
     columns: Annotated[
         list[str] | None,
         typer.Option("--column", help="A column that --app reads, as price=NAME; usual names are found. Repeatable."),
+    ] = None,
+    gap: Annotated[
+        str | None, typer.Option(help="For --app sessions: how long a key is silent before its session ends (30s).")
     ] = None,
     scale: Annotated[
         float | None,
@@ -81,8 +90,14 @@ def run_command(
     window: Annotated[str | None, typer.Option(help="Compute per window as well: 15s, 1m, '1 minute'.")] = None,
     watermark: Annotated[str, typer.Option(help="How late rows of a stream may come for their window.")] = "1m",
     output: Annotated[
-        str, typer.Option(help="A directory for the result as Parquet, console (each micro-batch), or memory.")
+        str,
+        typer.Option(
+            help="A directory for the result as Parquet, console (each micro-batch), memory, or kafka://host:port."
+        ),
     ] = "memory",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on at the end of the input, until Ctrl-C; with --checkpoint.")
+    ] = False,
     rejects: Annotated[
         str | None,
         typer.Option(
@@ -98,6 +113,10 @@ def run_command(
     ] = False,
     seed: options.Seed = 0,
     settings: options.Parameters = None,
+    packages: Annotated[
+        str | None, typer.Option(help="Maven coordinates of what Spark needs besides, such as its Kafka connector.")
+    ] = None,
+    jars: Annotated[str | None, typer.Option(help="The same as files, separated by commas.")] = None,
     master: Master = "local[12]",
     spark_log: SparkLog = None,
     as_json: options.Json = False,
@@ -112,16 +131,18 @@ def run_command(
     """
     require_spark()
     from skewless.spark.apps import make_app  # noqa: PLC0415 - see above
+    from skewless.spark.kafka import SCHEME, Address  # noqa: PLC0415
     from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
     if output == "console" and as_json:
         raise SkewlessError("--output console and --json exclude each other: both want standard output")
-    directory = None if output in {"memory", "console"} else output
+    to_kafka = output.startswith(SCHEME)
+    directory = None if output in {"memory", "console"} or to_kafka else output
     if rejects is None:
         beside = directory or ledger or (checkpoint and f"{checkpoint.rstrip('/')}/run")
         rejects = beside and f"{beside.rstrip('/')}.rejects"
-    application = make_app(app)
+    application = _with_gap(make_app(app), gap)
     pipeline = Pipeline(
         input=_choose_input(
             application,
@@ -148,10 +169,13 @@ def run_command(
         ledger=ledger,
         output=directory,
         rejects=rejects,
+        sink=Address.parse(output) if to_kafka else None,
+        follow=follow,
         verify=verify,
         seed=seed,
     )
-    with spark_session(master, spark_log) as spark:
+    more = {"spark_jars_packages": packages, "spark_jars": jars}
+    with spark_session(master, spark_log, **{key: value for key, value in more.items() if value}) as spark:
         report = run_with_progress(pipeline, spark, shown=output == "console")
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
@@ -159,6 +183,16 @@ def run_command(
         _print(report)
     if report.exact is False:
         raise typer.Exit(1)
+
+
+def _with_gap(app: Application, gap: str | None) -> Application:
+    from skewless.spark.sessions import SessionApplication  # noqa: PLC0415
+
+    if gap is None:
+        return app
+    if not isinstance(app, SessionApplication):
+        raise SkewlessError(f"--gap is for --app sessions; got --app {app.name}")
+    return replace(app, gap=gap)
 
 
 def _choose_input(
@@ -176,7 +210,7 @@ def _choose_input(
     rate: int,
     seed: int,
 ) -> Input:
-    from skewless.spark.inputs import FileInput, NamedStream, RateInput  # noqa: PLC0415
+    from skewless.spark.inputs import NamedStream, RateInput  # noqa: PLC0415
 
     if sum(given is not None for given in (stream, path, rate_source)) > 1:
         raise SkewlessError("--stream, --input and --rate-source exclude each other: give one of them")
@@ -187,7 +221,7 @@ def _choose_input(
     if path is not None:
         if tuples is not None:
             raise SkewlessError("--tuples is for --stream and --rate-source: files are read to their end")
-        return FileInput(path=path, key=key, time=time, columns=tuple(map(_parse_column, columns or ())))
+        return _file_or_topic(path, key, time, tuple(map(_parse_column, columns or ())))
     if rate_source is not None:
         if tuples is None:
             raise SkewlessError("the rate source never ends: say with --tuples when to stop")
@@ -199,6 +233,15 @@ def _choose_input(
         stream = f"{app.stand_in}-{DEFAULT_SCALE if scale is None else scale}"
     name = "country-skew-r80" if stream is None else stream
     return NamedStream(name=name, tuples=tuples, sources=sources, batch_size=batch_size, rate=rate, seed=seed)
+
+
+def _file_or_topic(path: str, key: str | None, time: str | None, columns: tuple[tuple[str, str], ...]) -> Input:
+    from skewless.spark.inputs import FileInput  # noqa: PLC0415
+    from skewless.spark.kafka import SCHEME, Address, KafkaInput  # noqa: PLC0415
+
+    if path.startswith(SCHEME):
+        return KafkaInput(address=Address.parse(path), key=key, time=time, columns=columns)
+    return FileInput(path=path, key=key, time=time, columns=columns)
 
 
 def _parse_column(text: str) -> tuple[str, str]:
@@ -221,12 +264,12 @@ def require_spark() -> None:
 
 
 @contextmanager
-def spark_session(master: str, log: str | None) -> Iterator[SparkSession]:
+def spark_session(master: str, log: str | None, **settings: str) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end."""
     from skewless.spark.session import start_session  # noqa: PLC0415
 
     with Console(stderr=True).status("starting Spark…") if Console(stderr=True).is_terminal else _nothing():
-        spark = start_session(master, log=log, spark_sql_shuffle_partitions=str(MERGE_PARTITIONS))
+        spark = start_session(master, log=log, spark_sql_shuffle_partitions=str(MERGE_PARTITIONS), **settings)
     try:
         yield spark
     finally:
@@ -301,6 +344,11 @@ def _print(report: RunReport) -> None:
         "imbalance λ": f"{report.imbalance:.2f} %",
         "dist_cost": f"{report.dist_cost:.3f} workers per key",
         "latency p50 / p95 / p99": " / ".join(f"{time:,.0f}" for time in report.latency_ms.values()) + " ms",
+        **(
+            {"state moved": f"{report.moved:.2f} % of {report.state_keys:,} keys per batch"}
+            if report.state_keys
+            else {}
+        ),
         "late partials dropped": f"{report.late_dropped:,}",
         "rows rejected": f"{report.rejected:,}" + _where_rejects(report),
         "equal to a plain groupBy": _verdict(report),

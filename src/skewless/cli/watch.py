@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -19,6 +21,7 @@ from rich.text import Text
 from skewless.errors import SkewlessError
 
 if TYPE_CHECKING:  # the package around it is about Spark, which every other command does without
+    from skewless.sinks import Sink
     from skewless.spark.observer import BatchMetrics, Metrics
 
 _BAR: Final = 40
@@ -26,6 +29,7 @@ _MOST_BARS: Final = 24
 _LONGEST_KEY: Final = 20
 _HISTORY: Final = 40
 _STEPS: Final = "▁▂▃▄▅▆▇█"
+_View = Callable[[Sequence["BatchMetrics"]], None]
 
 _ROWS: Final[tuple[tuple[str, Callable[[Metrics], str]], ...]] = (
     ("tuples", lambda metrics: f"{metrics.tuples:,}"),
@@ -50,35 +54,153 @@ def watch_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch instead.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Show what is there and end.")] = False,
+    influx: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Also write to InfluxDB: http://host:8086?db=NAME (1.x), http://host:8086?org=ORG&bucket=BUCKET (2.x) "
+            "with secrets from the environment: INFLUX_TOKEN, or INFLUX_USERNAME and INFLUX_PASSWORD.",
+        ),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Also serve http://HOST:PORT/metrics for Prometheus; 0 is any free port. HOST is 127.0.0.1, "
+            "so give 0.0.0.0:PORT if Prometheus runs on another machine.",
+        ),
+    ] = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="Also log #DIST and #HOTTEST KEYS lines, on standard error.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show nothing: only write to --influx, --prometheus, --log.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(help="What dashboards call the query; default: the last folder of LEDGER.")
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="A label of all its metrics, as name=value. Repeatable.")
+    ] = None,
 ) -> None:
     """Watch the load of a running query, batch by batch, through its ledger. Ctrl-C ends it.
 
     Example: skewless watch /shared/ledger --json
+
+    Example: skewless watch /shared/ledger --quiet --prometheus 9108 --influx 'http://localhost:8086?db=skewless'
     """
+    from skewless.sinks import Query  # noqa: PLC0415 - as above
     from skewless.spark.ledger import Ledger  # noqa: PLC0415 - as above
     from skewless.spark.observer import SETTLE_S, Observer  # noqa: PLC0415 - as above
 
+    _check_options(interval, as_json=as_json, once=once, quiet=quiet, prometheus=prometheus, writes=bool(influx or log))
+    observer = Observer(Ledger(uri=ledger))
+    query = Query.of(observer.ledger, name, _parse_tags(tags))
+    with ExitStack() as stack:
+        sinks = _open_sinks(stack, influx, prometheus, log=log)
+        show = _choose_view(stack, observer.ledger.uri, as_json=as_json, once=once, quiet=quiet)
+        while True:
+            now_s = time.monotonic()
+            batches = observer.poll(now_s, 0 if once else SETTLE_S)
+            for metrics in batches:
+                for sink in sinks:
+                    sink.write(query, metrics, now_s)
+            show(batches)
+            if once:
+                return
+            time.sleep(interval)
+
+
+def _check_options(
+    interval: float, *, as_json: bool, once: bool, quiet: bool, prometheus: str | None, writes: bool
+) -> None:
     if not interval > 0:
         raise SkewlessError(f"--interval must be above 0 seconds; got {interval}")
-    observer = Observer(Ledger(uri=ledger))
-    title = observer.ledger.uri
-    recent: deque[BatchMetrics] = deque(maxlen=_HISTORY)
-    if once:
-        batches = observer.poll(time.monotonic(), settle_s=0)
-        if as_json:
-            _print_lines(batches)
-        else:
-            Console().print(render(title, batches[-_HISTORY:]))
-        return
+    if quiet and as_json:
+        raise SkewlessError("--quiet and --json exclude each other: leave one of them out")
+    if quiet and not writes and prometheus is None:
+        raise SkewlessError("--quiet shows nothing: give --influx, --prometheus or --log as well")
+    if once and prometheus is not None:
+        raise SkewlessError("--once ends before Prometheus can ask: leave it or --prometheus out")
+
+
+def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, quiet: bool) -> _View:
+    """Give the function that shows what has come."""
+    if quiet:
+        return lambda _: None
     if as_json:
-        while True:
-            _print_lines(observer.poll(time.monotonic(), SETTLE_S))
-            time.sleep(interval)
-    with Live(render(title, recent), console=Console(), auto_refresh=False) as live:
-        while True:
-            recent.extend(observer.poll(time.monotonic(), SETTLE_S))
-            live.update(render(title, recent), refresh=True)
-            time.sleep(interval)
+        return _print_lines
+    if once:
+        return lambda batches: Console().print(render(title, batches[-_HISTORY:]))
+    recent: deque[BatchMetrics] = deque(maxlen=_HISTORY)
+    live = stack.enter_context(Live(render(title, recent), console=Console(), auto_refresh=False))
+
+    def draw(batches: Sequence[BatchMetrics]) -> None:
+        recent.extend(batches)
+        live.update(render(title, recent), refresh=True)
+
+    return draw
+
+
+def _open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
+    from skewless.sinks import InfluxSink, LogSink, PrometheusSink  # noqa: PLC0415 - as above
+
+    sinks: list[Sink] = []
+    if influx is not None:
+        sinks.append(InfluxSink(influx))
+    if log:
+        stack.enter_context(_logging_to_stderr())
+        sinks.append(LogSink())
+    if prometheus is not None:
+        host, _, port = prometheus.rpartition(":")
+        if not (port.isascii() and port.isdigit()):
+            raise SkewlessError(
+                f"--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got {prometheus!r}"
+            )
+        served = PrometheusSink(int(port), host.removeprefix("[").removesuffix("]") or "127.0.0.1")
+        stack.callback(served.close)
+        sinks.append(served)
+        if served.url is not None:
+            typer.echo(f"metrics for Prometheus: {served.url}", err=True)
+    return sinks
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to what standard error is at the time: the live view puts itself in its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=True)
+
+
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    from skewless.sinks.log import LOGGER  # noqa: PLC0415 - as above
+
+    logger, handler = logging.getLogger(LOGGER), _StderrHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(query)s %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def _parse_tags(tags: Sequence[str] | None) -> dict[str, str]:
+    """Read name=value pairs.
+
+    >>> _parse_tags(["team=ads", "note=a=b"])
+    {'team': 'ads', 'note': 'a=b'}
+    """
+    parsed = {}
+    for tag in tags or ():
+        name, equals, value = tag.partition("=")
+        if not equals:
+            raise SkewlessError(f"--tag takes name=value, such as team=ads; got {tag!r}")
+        parsed[name.strip()] = value.strip()
+    return parsed
 
 
 def render(title: str, batches: Sequence[BatchMetrics]) -> RenderableType:

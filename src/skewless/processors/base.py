@@ -29,6 +29,11 @@ class KeyState(dict[str, Any]):
         self.now_ms = now_ms
         self.expires_ms = expires_ms
 
+    def clear(self) -> None:
+        """Forget the state, and with it when it expires."""
+        super().clear()
+        self.expires_ms = None
+
 
 class Processor(ABC):
     """Work that needs the rows of a key in their order, and what was kept from the rows before.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -109,9 +110,9 @@ class Processing:
         try:
             return batch.result(batch.work(careful=False))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, SkewlessError) or self.on_error == "fail":
+            if isinstance(error, SkewlessError):
                 raise
-            # Somewhere among all that was converted at once, a value did not fit its column.
+            # Somewhere among all that was converted at once, a value did not fit its column: find out where.
             return batch.result(batch.work(careful=True))
 
     def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> list[Row]:
@@ -123,26 +124,34 @@ class Processing:
         if not state or not _is_due(state):
             return []
         output = self._checked(self.processor.expire(key, state), state)
-        if _is_due(state):  # it has been told, and need not be told again
+        if _is_due(state) or state.now_ms >= END:  # it has been told, and need not be told again
             state.expires_ms = None
         return output
 
     def _checked(self, output: Iterable[Row], state: KeyState) -> list[Row]:
         """Refuse columns that there are not: they would be lost without a word."""
         found = list(output)
-        for what, row, known in (
-            *(("output", row, self.output_columns.names) for row in found),
-            ("state", state, self.state_columns.names),
-        ):
-            if not row.keys() <= set(known):
-                unknown = sorted(row.keys() - set(known))
-                raise SkewlessError(f"{self._name} gave its {what} a column {unknown[0]!r}, which is not in {known}")
+        given, kept = self._known
+        for row in found:
+            if not row.keys() <= given:
+                raise self._unknown("output", row, self.output_columns)
+        if not state.keys() <= kept:
+            raise self._unknown("state", state, self.state_columns)
         return found
+
+    @cached_property
+    def _known(self) -> tuple[frozenset[str], frozenset[str]]:
+        return frozenset(self.output_columns.names), frozenset(self.state_columns.names)
+
+    def _unknown(self, what: str, row: Row, columns: pa.Schema) -> SkewlessError:
+        name = min(row.keys() - set(columns.names))
+        return SkewlessError(f"{self._name} gave its {what} a column {name!r}, which is not in {columns.names}")
 
     def convert(self, output: Sequence[Row], state: KeyState) -> None:
         """Try whether all values fit their columns."""
-        pa.Table.from_pylist(output, self.output_columns)
-        pa.Table.from_pylist([state], self.state_columns)
+        _table(output, self.output_columns)
+        _table([state] if state else [], self.state_columns)
+        pa.array([state.expires_ms], pa.int64())
 
 
 @dataclass
@@ -173,7 +182,8 @@ class _Batch:
     now_ms: int
     keys: list[pa.Array]
     hashes: pa.Array
-    rows: list[list[Row]]
+    rows: pa.Table
+    bounds: list[tuple[int, int]]
     before: list[tuple[Row, int | None] | None]
     is_nested: bool
     others: pa.Table
@@ -192,15 +202,15 @@ class _Batch:
         numbers = np.flatnonzero(active)
         known = pa.array(numbers[numbers < n_known])
         kept = states.select([f"state:{name}" for name in processing.state_columns.names]).take(known)
-        values = kept.rename_columns(processing.state_columns.names).to_pylist()
+        values = _dicts(kept.rename_columns(processing.state_columns.names))
         expires = states[EXPIRES].take(known).to_pylist()
-        dicts = rows.select(processing.row_schema.names).take(by_group).to_pylist()
         return cls(
             processing=processing,
             now_ms=now_ms,
             keys=[column.take(pa.array(first[numbers])) for column in columns],
             hashes=_joined(states[HASH], rows[HASH]).take(pa.array(first[numbers])),
-            rows=[dicts[begins[number] : ends[number]] for number in numbers],
+            rows=rows.select(processing.row_schema.names).take(by_group),
+            bounds=[(int(begins[number]), int(ends[number])) for number in numbers],
             before=[*zip(values, expires, strict=True), *[None] * (numbers.size - len(values))],
             is_nested=any(pa.types.is_nested(kind) for kind in processing.state_columns.types),
             others=states.filter(pa.array(~active[:n_known])),
@@ -209,10 +219,11 @@ class _Batch:
     def work(self, *, careful: bool) -> _Done:
         """Call the processor for each key; `careful` to try at once whether what it gives fits its columns."""
         processing, done = self.processing, _Done()
+        rows = _dicts(self.rows)  # made anew for each attempt, as a processor may change them
         for number, key in enumerate(zip(*(column.to_pylist() for column in self.keys), strict=True)):
-            state = self._state(number)
+            state, (begin, end) = self._state(number), self.bounds[number]
             try:
-                output = processing.process(key, self.rows[number], state) + processing.expire(key, state)
+                output = processing.process(key, rows[begin:end], state) + processing.expire(key, state)
                 if careful:
                     processing.convert(output, state)
             except SkewlessError:
@@ -232,10 +243,14 @@ class _Batch:
     def _one_by_one(self, number: int, key: tuple[Any, ...], rejects: list[Reject]) -> tuple[list[Row], KeyState]:
         """Process each row of a key by itself, and set aside those that the processor cannot take."""
         processing, output, state = self.processing, list[Row](), self._state(number)
-        for row in [*self.rows[number], None]:
+        begin, end = self.bounds[number]
+        for row in [*_dicts(self.rows.slice(begin, end - begin)), None]:
             trial = deepcopy(state)
             try:
-                found = processing.expire(key, trial) if row is None else processing.process(key, [row], trial)
+                if row is None:
+                    found = processing.expire(key, trial)
+                else:
+                    found = processing.process(key, [deepcopy(row)], trial)
                 processing.convert(found, trial)
             except SkewlessError:
                 raise
@@ -250,10 +265,10 @@ class _Batch:
 
     def result(self, done: _Done) -> Processed:
         processing = self.processing
-        outputs = pa.Table.from_pylist(done.output, processing.output_columns)
+        outputs = _table(done.output, processing.output_columns)
         of = pa.array(done.output_keys, pa.int64())
         output = pa.table([*(key.take(of) for key in self.keys), *outputs.columns], schema=processing.output_schema)
-        values = pa.Table.from_pylist(done.states, processing.state_columns)
+        values = _table(done.states, processing.state_columns)
         of = pa.array(done.state_keys, pa.int64())
         states = pa.table(
             [
@@ -269,6 +284,21 @@ class _Batch:
 
 def _is_due(state: KeyState) -> bool:
     return state.expires_ms is not None and state.expires_ms <= state.now_ms
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    """Convert rows; refuse those without a value that must be there, as Arrow does not."""
+    table = pa.Table.from_pylist(rows, schema)
+    for expected, column in zip(schema, table.columns, strict=True):
+        if column.null_count and not expected.nullable:
+            raise ValueError(f"column {expected.name!r} must not be null")
+    return table
+
+
+def _dicts(table: pa.Table) -> list[Row]:
+    """Give rows as dictionaries, with maps as such: a state must read as it was written."""
+    rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
+    return rows
 
 
 def _joined(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.Array:

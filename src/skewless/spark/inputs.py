@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, NumericType, StringType, StructField, StructType
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.spark.apps import TIME, Application
+from skewless.spark.application import TIME, Application
 from skewless.spark.directories import is_uri
 from skewless.spark.merge import quoted
 from skewless.spark.stream_source import NAME, register
@@ -63,6 +63,10 @@ class Input(ABC):
     def n_sources(self) -> int | None:
         """How many sources read side by side, None where Spark decides it."""
         return None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Say what a checkpoint belongs to; how much is read at a time may change."""
+        return {key: value for key, value in asdict(self).items() if key != "batch_size"}
 
     @abstractmethod
     def check(self, app: Application, *, windowed: bool) -> None:
@@ -125,7 +129,7 @@ class NamedStream(Input):
             "rate": str(self.rate),
             "records": str(app.reads_records).lower(),
         }
-        parsed = app.parse(_values(chosen))
+        parsed = app.parse(values_of(chosen))
 
         def rows(streaming: bool) -> DataFrame:
             stream: DataFrame = _reader(spark, streaming).format(NAME).options(**options).load()
@@ -185,13 +189,14 @@ class FileInput(Input):
     bear one of the names it knows. A time is a timestamp, a text that Spark reads as one, the form that Twitter writes,
     or a number since 1970: of seconds, or of milli-, micro- or nanoseconds where seconds would lie beyond the year
     5000. Rows that cannot be read, or have no time where one is asked for, are set aside. In a stream each file is a
-    micro-batch.
+    micro-batch. `as_text` reads lines, whatever the ending; an application that takes lines apart sees to it itself.
     """
 
     path: str
     key: str | None = None
     time: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
+    as_text: bool = False
 
     def __post_init__(self) -> None:
         if self.kind == "text" and self.given:
@@ -210,10 +215,14 @@ class FileInput(Input):
 
     def check(self, app: Application, *, windowed: bool) -> None:
         app.check(self.given)
+        self._for(app)
         if not app.reads_records:
             self._require_key()
         if windowed and TIME not in self.given and not app.roles.get(TIME):
             raise no_time(self)
+
+    def _for(self, app: Application) -> FileInput:
+        return replace(self, as_text=True) if app.reads_lines else self
 
     def _require_key(self) -> None:
         if self.kind != "text" and self.key is None:
@@ -238,7 +247,7 @@ class FileInput(Input):
 
     @property
     def kind(self) -> str:
-        return _FORMATS.get(self.ending, "text")
+        return "text" if self.as_text else _FORMATS.get(self.ending, "text")
 
     @property
     def _options(self) -> dict[str, str]:
@@ -259,6 +268,9 @@ class FileInput(Input):
 
     def open(self, spark: SparkSession, app: Application) -> Opened:
         self.check(app, windowed=False)
+        source = self._for(app)
+        if source != self:
+            return source.open(spark, app)
         schema = StructType([column for column in self._read(spark, None, False).schema if column.name != _CORRUPT])
         given = self.given
         if self.kind == "text":
@@ -273,11 +285,11 @@ class FileInput(Input):
             what = f"the row does not have {len(schema)} columns" if self.kind == "csv" else "the row is not valid JSON"
             faults.append((sf.col(_CORRUPT).isNotNull(), what))
             schema = schema.add(_CORRUPT, StringType())
-        parsed = app.parse(_values(chosen))
+        parsed = app.parse(values_of(chosen))
         columns = [*parsed.columns]
         faults += parsed.faults
         if TIME in chosen:
-            moment = sf.coalesce(*(_as_time(sf.col(quoted(name)), schema[name].dataType) for name in chosen[TIME]))
+            moment = sf.coalesce(*(as_time(sf.col(quoted(name)), schema[name].dataType) for name in chosen[TIME]))
             columns.append(moment.alias("ts"))
             place = " or ".join(f"{name!r}" for name in chosen[TIME])
             missing = sf.coalesce(*(sf.col(quoted(name)).cast("string") for name in chosen[TIME])).isNull()
@@ -285,7 +297,9 @@ class FileInput(Input):
                 (missing, f"no time in column {place}"),
                 (moment.isNull(), f"cannot read the time in column {place}"),
             ]
-        has_time = TIME in chosen
+        elif parsed.time is not None:
+            columns.append(parsed.time.alias("ts"))
+        has_time = TIME in chosen or parsed.time is not None
         if not faults:
             return Opened(lambda streaming: self._read(spark, schema, streaming).select(*columns), has_time)
         reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults))
@@ -326,7 +340,7 @@ def no_time(source: Input) -> SkewlessError:
     return SkewlessError(f"windows need a time: name the column of {source.label} that holds it (--time)")
 
 
-def _values(chosen: Mapping[str, Sequence[str]]) -> dict[str, Column]:
+def values_of(chosen: Mapping[str, Sequence[str]]) -> dict[str, Column]:
     """Give the value of each role but the time: where it has several columns, the first that is not null, as text."""
     values = {}
     for role, names in chosen.items():
@@ -356,7 +370,8 @@ def _as_pattern(path: Path) -> str:
     return f"{text[:-1]}[{text[-1]}]" if path.is_file() and text[-1].isalnum() else text
 
 
-def _as_time(column: Column, kind: DataType) -> Column:
+def as_time(column: Column, kind: DataType) -> Column:
+    """Read a column as times, null where that fails."""
     if isinstance(kind, StringType):
         twitter = sf.try_to_timestamp(sf.regexp_extract(column, _TWITTER_TIME, 1), sf.lit("MMM d HH:mm:ss Z yyyy"))
         return sf.coalesce(column.try_cast("timestamp"), _since_1970(column.try_cast("double")), twitter)

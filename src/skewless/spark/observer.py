@@ -35,6 +35,7 @@ class Metrics:
     Latency is a worker's end minus the batch's beginning, for each of its tuples. Times are 0 where no source of a
     batch tells when it began. `state_keys` are the keys with a state, of the last batch where there are several;
     `moved_keys` those whose state changed its worker, and `moved` how many percent of all that is per batch.
+    `elapsed_ms` is the time from a batch's beginning to the end of its last worker, summed where there are several.
     """
 
     tuples: int
@@ -44,6 +45,7 @@ class Metrics:
     imbalance: float
     dist_cost: float
     throughput: float
+    elapsed_ms: int
     latency_ms: dict[str, float]
     busy_s: list[float]
     variance: float
@@ -60,9 +62,11 @@ class BatchMetrics(Metrics):
     hottest: key, tuples, share and number of workers of the most frequent keys, as far as they are among the most
     frequent of a worker
     remark: what the grouping says it has decided
+    began_ms: the batch's clock, in milliseconds since 1970; None if no source tells it
     """
 
     batch: int
+    began_ms: int | None
     hottest: list[dict[str, Any]]
     remark: str
     total: Metrics
@@ -148,6 +152,7 @@ class _Tally:
             "imbalance": imbalance(self.loads),
             "dist_cost": dist_cost(self.samples),
             "throughput": throughput(self.timed_tuples, self.elapsed_ms),
+            "elapsed_ms": self.elapsed_ms,
             "latency_ms": {name: self.latency.quantile_ms(share) for name, share in quantiles},
             "busy_s": self.busy_s.tolist(),
             "variance": variance(self.loads),
@@ -212,6 +217,7 @@ class Observer:
         return BatchMetrics(
             **tally.metrics(),
             batch=batch,
+            began_ms=clock,
             hottest=_hottest(reports),
             remark=self._remark(batch),
             total=Metrics(**self._total.metrics()),

@@ -12,11 +12,13 @@ from pyspark.sql import functions as sf
 class Parsed:
     """`key` and the values, and the faults that set a row aside: when each holds, and the reason that is given.
 
-    At most one of the columns may be an `explode`: then a row becomes as many as it has keys.
+    At most one of the columns may be an `explode`: then a row becomes as many as it has keys. `time` is when it was,
+    where rows have that inside of what is taken apart, and not in a column of its own.
     """
 
     columns: tuple[Column, ...]
     faults: tuple[tuple[Column, str], ...] = ()
+    time: Column | None = None
 
 
 def stripped(column: Column) -> Column:

@@ -9,10 +9,8 @@ given, the ledger. The result is the last update of each key and window.
 from __future__ import annotations
 
 import json
-import re
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -23,31 +21,21 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings import Grouping
-from skewless.spark.apps import COUNT, Application
+from skewless.spark.application import Application
+from skewless.spark.apps import COUNT
 from skewless.spark.directories import claim, directory, is_empty, make_directory
+from skewless.spark.durations import parse_duration
 from skewless.spark.grouped import group
 from skewless.spark.inputs import Input, RateInput, no_time
+from skewless.spark.kafka import Address, KafkaInput, KafkaSink, partitions_of
 from skewless.spark.ledger import Ledger
-from skewless.spark.observer import Observer
+from skewless.spark.observer import BatchMetrics, Observer
 from skewless.spark.report import Progress, RunReport, Watch, differences, dropped, flat, most, plain_row
 from skewless.spark.session import one_line_errors
+from skewless.spark.shared_directory import SharedDirectory
 from skewless.spark.work import Cost
 
 _POLL_S: Final = 1
-_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
-
-
-def parse_duration(text: str) -> str:
-    """Write a length of time as Spark does.
-
-    >>> parse_duration("15s"), parse_duration("1m"), parse_duration("1 minute")
-    ('15 seconds', '1 minutes', '1 minute')
-    """
-    found = re.fullmatch(r"\s*(0*[1-9]\d*)\s*([a-z]+)\s*", text.lower())
-    unit = _UNITS.get(found[2], found[2]) if found else ""
-    if found is None or unit.removesuffix("s") + "s" not in _UNITS.values():
-        raise SkewlessError(f"windows and watermarks take a length of time such as 15s or '1 minute'; got {text!r}")
-    return f"{found[1]} {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +54,8 @@ class Pipeline:
     ledger: directory of the ledger; None is inside the checkpoint.
     output: directory for the result as Parquet (`key`, `window_start`, `window_end`, values); None keeps none.
     rejects: directory for the rows that could not be used, as JSON lines; None only counts them.
+    sink: a Kafka address to which what each micro-batch changes, and its metrics, are sent as well.
+    follow: go on when the input is at its end, until the program is stopped.
     verify: also compute with a plain `groupBy` and compare.
     seed: another seed hashes keys to other workers.
     """
@@ -81,6 +71,8 @@ class Pipeline:
     ledger: str | None = None
     output: str | None = None
     rejects: str | None = None
+    sink: Address | None = None
+    follow: bool = False
     verify: bool = False
     seed: int = 0
 
@@ -88,10 +80,16 @@ class Pipeline:
         require_at_least("seed", self.seed, 0)
         if self.window is not None:
             object.__setattr__(self, "window", parse_duration(self.window))
-        self.input.check(self.app, windowed=self.window is not None)
+        if self.app.needs_order and self.window is not None:
+            raise SkewlessError(f"{self.app.name} cut time themselves: leave out --window")
+        self.input.check(self.app, windowed=self.window is not None or self.app.needs_order)
         object.__setattr__(self, "watermark", parse_duration(self.watermark))
         if self.batch and self.checkpoint is not None:
             raise SkewlessError("a batch job has no checkpoint: leave it out, or stream")
+        if self.batch and (self.follow or self.sink is not None):
+            raise SkewlessError("a batch job neither follows its input nor sends to Kafka: stream instead")
+        if self.follow and self.verify:
+            raise SkewlessError("what follows its input has no end at which to verify it: leave out one of them")
         if isinstance(self.input, RateInput):
             if self.batch:
                 raise SkewlessError("the rate source is a stream: it cannot be read as a batch")
@@ -101,10 +99,9 @@ class Pipeline:
     def fingerprint(self) -> dict[str, Any]:
         """Say what a checkpoint belongs to."""
         parameters = {"grouping": self.grouping.name, **asdict(self.grouping)}
-        source = {key: value for key, value in asdict(self.input).items() if key != "batch_size"}
         return {
-            "input": source,
-            "app": self.app.name,
+            "input": self.input.fingerprint(),
+            "app": self.app.fingerprint,
             "grouping": parameters,
             "window": self.window,
             "seed": self.seed,
@@ -140,6 +137,7 @@ class _Run:
         self._show = show
         self._updates = f"{work}/updates"
         self._query = f"{work}/query"
+        self._state = f"{work}/state"
         self._rejects = pipeline.rejects or f"{work}/rejects"
         self._ledger = Ledger(uri=pipeline.ledger or f"{work}/ledger")
         self._opened = pipeline.input.open(spark, pipeline.app)
@@ -149,6 +147,15 @@ class _Run:
         self._refuse_leftovers()
         self._watch = Watch(Observer(self._ledger, pipeline.grouping.n_workers))
         self._seen: dict[int, dict[str, Any]] = {}
+        self._sink: KafkaSink | None = None
+        if pipeline.sink is not None:
+            pipeline.sink.require_broker()
+            self._sink = KafkaSink(
+                address=pipeline.sink,
+                source=pipeline.input.label,
+                workers=pipeline.grouping.n_workers,
+                grouping=pipeline.grouping.name,
+            )
 
     def _refuse_leftovers(self) -> None:
         """What another run wrote would be mixed with, or lost to, what this one writes."""
@@ -166,7 +173,7 @@ class _Run:
     def report(self) -> RunReport:
         pipeline = self._pipeline
         result, seconds = self._run_batch() if pipeline.batch else self._run_stream()
-        self._watch.look(finished=True)
+        self._send_metrics(self._watch.look(finished=True))
         self._progress(self._watch.progress)
         app = pipeline.app
         top = [plain_row(row) for row in most(result, app.values)]
@@ -187,8 +194,7 @@ class _Run:
             mode="batch" if pipeline.batch else "stream",
             tuples=tuples,
             workers=pipeline.grouping.n_workers,
-            sources=pipeline.input.n_sources
-            or (len(self._ledger.last_sources(before=sys.maxsize)[0]) if tuples else 0),
+            sources=self._sources(max(self._watch.tuples_of)) if tuples else pipeline.input.n_sources or 0,
             seed=pipeline.seed,
             batches=len(self._watch.tuples_of),
             rows=result.count(),
@@ -197,6 +203,8 @@ class _Run:
             stddev=total.stddev if total else 0.0,
             imbalance=total.imbalance if total else 0.0,
             dist_cost=total.dist_cost if total else 1.0,
+            state_keys=total.state_keys if total else 0,
+            moved=total.moved if total else 0.0,
             latency_ms=total.latency_ms if total else {"p50": 0.0, "p95": 0.0, "p99": 0.0},
             load=total.loads if total else [0] * pipeline.grouping.n_workers,
             hottest=self._watch.hottest(result),
@@ -227,7 +235,7 @@ class _Run:
         if pipeline.window is not None:
             watermark = None if pipeline.batch else pipeline.watermark
             grouped = grouped.window("ts", pipeline.window, watermark=watermark)
-        return flat(pipeline.app.compute(grouped), pipeline.app.values)
+        return flat(pipeline.app.compute(grouped, None if pipeline.batch else self._state), pipeline.app.values)
 
     def _run_batch(self) -> tuple[DataFrame, float]:
         path = self._pipeline.output or self._updates
@@ -244,7 +252,7 @@ class _Run:
         changes = self._result()
         make_directory(self._updates)
         writer = changes.writeStream.outputMode("update").option("checkpointLocation", self._query)
-        if not isinstance(self._pipeline.input, RateInput):
+        if not isinstance(self._pipeline.input, RateInput) and not self._pipeline.follow:
             writer = writer.trigger(availableNow=True)
         begin = time.perf_counter()
         query = writer.foreachBatch(self._write_updates).start()
@@ -267,6 +275,8 @@ class _Run:
     def _write_updates(self, rows: DataFrame, batch: int) -> None:
         path = f"{self._updates}/batch={batch:012d}"
         rows.write.mode("overwrite").parquet(path)
+        if self._sink is not None:
+            self._sink.send_results(rows.sparkSession.read.parquet(path), self._sources(batch))
         if self._show is not None:  # from the file: a second look at the rows would do all the work again
             self._show(batch, most(rows.sparkSession.read.parquet(path), self._pipeline.app.values))
 
@@ -276,9 +286,25 @@ class _Run:
             ended = bool(query.awaitTermination(_POLL_S))
             for report in query.recentProgress:
                 self._seen[report["batchId"]] = json.loads(report.json)
-            self._watch.look()
+            self._send_metrics(self._watch.look())
             self._progress(self._watch.progress)
             ended = ended or self._has_rate_rows()
+
+    def _sources(self, batch: int) -> int:
+        """Say how many sources there are: as many as the input has, or partitions of the topic, or as routed."""
+        source = self._pipeline.input
+        if source.n_sources is not None:
+            return source.n_sources
+        if isinstance(source, KafkaInput):
+            return partitions_of(
+                SharedDirectory(self._query).read("offsets", str(batch)).decode(), source.address.topic
+            )
+        return len(self._ledger.last_sources(before=batch + 1)[0])
+
+    def _send_metrics(self, batches: Sequence[BatchMetrics]) -> None:
+        if self._sink is not None and batches:
+            sources = self._sources(batches[-1].batch)
+            self._sink.send_metrics(self._spark, [metrics.as_dict() for metrics in batches], sources)
 
     def _has_rate_rows(self) -> bool:
         """Say whether the rate source, which never ends, has given its tuples. Its offsets are seconds."""

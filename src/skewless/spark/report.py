@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DoubleType
 
-from skewless.spark.apps import Application
+from skewless.spark.application import Application
 from skewless.spark.observer import BatchMetrics, Observer
 
 MOST_SHOWN: Final = 10
@@ -37,6 +37,7 @@ class RunReport:
 
     `seconds` and `throughput` are of this run, by the clock on the wall. The other numbers cover all micro-batches that
     the ledger still knows, so those of the runs before a resume as well. `late_dropped` counts partial results.
+    `state_keys` are the keys with state in the end, `moved` how many percent of them changed their worker per batch.
     """
 
     app: str
@@ -54,6 +55,8 @@ class RunReport:
     stddev: float
     imbalance: float
     dist_cost: float
+    state_keys: int
+    moved: float
     latency_ms: dict[str, float]
     load: list[int]
     hottest: list[dict[str, Any]]
@@ -80,15 +83,17 @@ class Watch:
     tuples_of: dict[int, int] = field(default_factory=dict)
     workers_of: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
-    def look(self, *, finished: bool = False) -> None:
-        """Read what is new in the ledger; `finished` says that nothing more will come."""
+    def look(self, *, finished: bool = False) -> list[BatchMetrics]:
+        """Read what is new in the ledger, and give it; `finished` says that nothing more will come."""
         settle = {"settle_s": 0.0} if finished else {}
-        for metrics in self.observer.poll(time.monotonic(), **settle):
+        batches = self.observer.poll(time.monotonic(), **settle)
+        for metrics in batches:
             self.last = metrics
             self.tuples_of[metrics.batch] = metrics.tuples
             for report in self.observer.ledger.read_workers(metrics.batch):
                 for key in report.top_keys:
                     self.workers_of[key].add(report.worker)
+        return batches
 
     @property
     def progress(self) -> Progress:
@@ -116,7 +121,7 @@ class Watch:
 def flat(result: DataFrame, values: list[str]) -> DataFrame:
     """Make two columns of the window, which fit any table."""
     if "window" not in result.columns:
-        return result.select("key", *values)
+        return result.select(*(name for name in result.columns if name not in values), *values)
     window = (sf.col("window.start").alias("window_start"), sf.col("window.end").alias("window_end"))
     return result.select("key", *window, *values)
 

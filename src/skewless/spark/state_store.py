@@ -56,11 +56,13 @@ class Manifest:
     """What a worker holds after a batch.
 
     `query` is Spark's name for the query, which stays the same when it starts again from its checkpoint; `workers` how
-    many there are; `latest_ms` the latest event time that any worker had seen before, or this one now.
+    many there are; `substreams` how many keys are put into; `latest_ms` the latest event time that any worker had seen
+    before, or this one now.
     """
 
     query: str
     workers: int
+    substreams: int
     latest_ms: int | None = None
     places: dict[int, Place] = field(default_factory=dict)
 
@@ -99,7 +101,7 @@ class StateStore:
     def _directory(self) -> SharedDirectory:
         return SharedDirectory(self.uri)
 
-    def before(self, batch: int, query: str) -> Before:
+    def before(self, batch: int, query: str, substreams: int) -> Before:
         """Read the manifests of the last batch before this one; refuse what another query, or another run, wrote."""
         batches = self._batches()
         later = [number for number in batches if number > batch]
@@ -125,6 +127,11 @@ class StateStore:
         if found.query != query:
             raise SkewlessError(
                 f"the state in {self.uri} belongs to another query: take a directory for this one alone"
+            )
+        if found.substreams != substreams:
+            raise SkewlessError(
+                f"the state in {self.uri} lies in {found.substreams} substreams, the grouping has {substreams}: take "
+                "as many workers as before, or a grouping with n_substreams as before"
             )
         return Before(
             places={key: place for manifest in manifests.values() for key, place in manifest.places.items()},
@@ -169,10 +176,15 @@ class StateStore:
             self._forget(batch)
 
     def _forget(self, batch: int) -> None:
-        """Remove folders of which no manifest can speak any more, neither of this batch nor of the one before."""
+        """Remove folders of which no manifest can speak any more, neither of this batch nor of the one before.
+
+        The one before may lie far back: where a sink looks at no row, a batch leaves nothing.
+        """
         try:
-            for number in self._batches():
-                if number < batch - KEEP - 1:
+            batches = self._batches()
+            last = max((number for number in batches if number < batch), default=batch)
+            for number in batches:
+                if number < last - KEEP:
                     self._directory.remove(_folder(number))
         except FAILURES as error:
             _log.debug("state %s: could not remove old batches: %s", self.uri, error)

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -103,11 +103,14 @@ class StatefulWork:
 
     def _run_once(self, rows: pa.Table, worker: int) -> pa.Table:
         """Process all there is. In the end all time has passed."""
+        begun, arrived = time.perf_counter(), rows
         rows, rejects = self.without_late(rows, None)
         clock = rows[CLOCK][0].as_py() if rows.num_rows and self.event_time is None else 0
         done = self.process(rows, self.processing.state_schema.empty_table(), clock)
         ended = self.processing.run(rows.slice(0, 0), done.states, END)
-        self.set_aside(rejects + done.rejects + ended.rejects, 0, worker)
+        rejects += done.rejects + ended.rejects
+        self.set_aside(rejects, 0, worker)
+        self.report(arrived, 0, worker, time.perf_counter() - begun, rejected=len(rejects))
         return pa.concat_tables([done.output, ended.output])
 
     def process(self, rows: pa.Table, states: pa.Table, now_ms: int) -> Processed:
@@ -133,10 +136,21 @@ class StatefulWork:
         return rows.filter(in_time), rejects
 
     def set_aside(self, rejects: Sequence[Reject], batch: int, worker: int) -> None:
-        """Write down what could not be processed, a line of JSON each."""
-        if rejects and self.rejects is not None:
-            lines = "".join(json.dumps(asdict(reject), default=str, ensure_ascii=False) + "\n" for reject in rejects)
-            self.rejects.write("", f"batch-{batch:012d}-worker-{worker}.jsonl", lines.encode())
+        """Write down what could not be processed, a line of JSON each, over what an earlier attempt has left."""
+        if self.rejects is None:
+            return
+        name = f"batch-{batch:012d}-worker-{worker}.jsonl"
+        if rejects or _is_there(self.rejects, name):
+            lines = (json.dumps(_plain(asdict(reject)), default=str, ensure_ascii=False) for reject in rejects)
+            self.rejects.write("", name, "".join(f"{line}\n" for line in lines).encode())
+
+    def report(self, arrived: pa.Table, batch: int, worker: int, busy_s: float, **more: int) -> None:
+        """Tell the ledger, where there is one, what the worker has done."""
+        if self.ledger is None:
+            return
+        hashes, first, tuples = np.unique(arrived[HASH].to_numpy(), return_index=True, return_counts=True)
+        keys = arrived.select(list(self.processing.keys)).take(pa.array(first))
+        self.ledger.write_worker(batch, make_report(worker, keys, tuples, hashes, busy_s, **more))
 
     def owned_by(self, worker: int, batch: int) -> NDArray[np.int64]:
         """List the substreams that a worker owns in a batch, as the sources of the batch have it."""
@@ -157,7 +171,7 @@ class _MicroBatch:
     def run(self, arrived: pa.Table) -> pa.Table:
         begun = time.perf_counter()
         work, store = self.work, self.store
-        before = store.before(self.batch, self.query)
+        before = store.before(self.batch, self.query, work.n_substreams)
         now_ms = self._clock(arrived, before)
         rows, late = work.without_late(arrived, now_ms)
         substreams = substreams_of(rows[HASH].to_numpy(), work.n_substreams)
@@ -169,22 +183,23 @@ class _MicroBatch:
         rejects = late + done.rejects
         work.set_aside(rejects, self.batch, self.worker)
         latest_ms = self._latest(arrived, before)
-        manifest = Manifest(query=self.query, workers=work.grouping.n_workers, latest_ms=latest_ms, places=places)
+        manifest = Manifest(
+            query=self.query,
+            workers=work.grouping.n_workers,
+            substreams=work.n_substreams,
+            latest_ms=latest_ms,
+            places=places,
+        )
         store.commit(self.batch, self.worker, manifest)
-        if work.ledger is not None:
-            hashes, first, tuples = np.unique(arrived[HASH].to_numpy(), return_index=True, return_counts=True)
-            taken = (place.keys for substream, place in held.items() if before.owners[substream] != self.worker)
-            report = make_report(
-                self.worker,
-                arrived.select(list(work.processing.keys)).take(pa.array(first)),
-                tuples,
-                hashes,
-                time.perf_counter() - begun,
-                state_keys=sum(place.keys for place in places.values()),
-                moved_keys=sum(taken),
-                rejected=len(rejects),
-            )
-            work.ledger.write_worker(self.batch, report)
+        work.report(
+            arrived,
+            self.batch,
+            self.worker,
+            time.perf_counter() - begun,
+            state_keys=sum(place.keys for place in places.values()),
+            moved_keys=sum(place.keys for substream, place in held.items() if before.owners[substream] != self.worker),
+            rejected=len(rejects),
+        )
         return done.output
 
     def _clock(self, rows: pa.Table, before: Before) -> int | None:
@@ -230,11 +245,26 @@ def _by_substream(states: pa.Table, n_substreams: int) -> dict[int, pa.Table]:
     order = np.argsort(substreams, kind="stable")
     states = states.take(pa.array(order))
     found, begins = np.unique(substreams[order], return_index=True)
-    ends = [*begins[1:], substreams.size]
+    ends = np.append(begins, substreams.size)[1:]
     return {
         int(substream): states.slice(begin, end - begin)
         for substream, begin, end in zip(found, begins, ends, strict=True)
     }
+
+
+def _is_there(directory: SharedDirectory, name: str) -> bool:
+    try:
+        directory.read("", name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """Give maps of a row keys that JSON can have."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _millis(times: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -8,14 +8,29 @@ from typing import Final
 from skewless.errors import unknown_name
 from skewless.streams.base import Stream, SyntheticStream
 from skewless.streams.country import COUNTRIES, HOT_COUNTRY, CountryHalfSkew, CountrySkew
+from skewless.streams.debs2013 import Positions
 from skewless.streams.drift import Drift
+from skewless.streams.elections import ElectionHashtags
 from skewless.streams.gaussian import Gaussian
 from skewless.streams.key_file import KeyFile
 from skewless.streams.stand_in import StandIn
 from skewless.streams.topics import Topics
 from skewless.streams.trades import Trades
-from skewless.streams.twitter import Hashtags, Tweets
+from skewless.streams.twitter import Hashtags, Tickers, Tweets
+from skewless.streams.wikipedia import Clickstream, Pageviews, PageviewsByLanguage
 from skewless.streams.zipf import Zipf
+
+_STAND_INS: Final[tuple[type[StandIn], ...]] = (
+    Tweets,
+    Trades,
+    Hashtags,
+    ElectionHashtags,
+    Tickers,
+    Clickstream,
+    Pageviews,
+    PageviewsByLanguage,
+    Positions,
+)
 
 STREAMS: Final[dict[str, SyntheticStream]] = {
     stream.label: stream
@@ -26,16 +41,13 @@ STREAMS: Final[dict[str, SyntheticStream]] = {
         Drift(),
         Gaussian(),
         Topics(),
-        Tweets(),
-        Trades(),
-        Hashtags(),
+        *(stand_in() for stand_in in _STAND_INS),
     )
 }
-"""The named streams: the twelve synthetic datasets of the DKG paper, others with their defaults, and stand-ins for the
-three data sets of the DStream paper."""
+"""The named streams: the twelve synthetic datasets of the DKG paper, others with their defaults, and stand-ins for real
+data sets: the three of the DStream paper, the five of the DKG paper, and the football match of the DAKG paper."""
 
 _SKEW: Final = re.compile(r"country-(half-)?skew-r(\d{1,3})")
-_STAND_INS: Final[tuple[type[StandIn], ...]] = (Tweets, Trades, Hashtags)
 _EXPONENT: Final = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 _ZIPF: Final = re.compile(rf"zipf(?:-{_EXPONENT})?(?:-(\d+))?")
 _DRIFT: Final = re.compile(rf"drift(?:-(\d+)(?:-(\d+)(?:-(\d+)(?:-{_EXPONENT})?)?)?)?")
@@ -47,8 +59,9 @@ def make_stream(name: str) -> SyntheticStream:
     """Make a synthetic stream by its name: `country-skew-r<percent>`, `country-half-skew-r<percent>`,
     `zipf`, `zipf-<exponent>`, `zipf-<exponent>-<keys>`,
     `drift[-<percent>[-<period>[-<keys>[-<exponent>]]]]`, `gaussian[-<mean>[-<deviation>[-<keys>]]]`,
-    `topics[-<percent>[-<seconds>[-<keys>[-<exponent>]]]]`, or one of `tweets`, `trades` and `hashtags`, each also with
-    `-<scale>`.
+    `topics[-<percent>[-<seconds>[-<keys>[-<exponent>]]]]`, or one of `tweets`, `trades`, `hashtags`,
+    `twitter-election`, `twitter-ticker`, `wikipedia-clickstream`, `wikipedia-pageviews`, `wikipedia-pageviews-by-lang`
+    and `debs2013`, each also with `-<scale>`.
 
     >>> make_stream("zipf-1.5-1000")
     Zipf(default_tuples=10000000, exponent=1.5, n_keys=1000)
@@ -93,15 +106,21 @@ __all__ = [
     "COUNTRIES",
     "HOT_COUNTRY",
     "STREAMS",
+    "Clickstream",
     "CountryHalfSkew",
     "CountrySkew",
     "Drift",
+    "ElectionHashtags",
     "Gaussian",
     "Hashtags",
     "KeyFile",
+    "Pageviews",
+    "PageviewsByLanguage",
+    "Positions",
     "StandIn",
     "Stream",
     "SyntheticStream",
+    "Tickers",
     "Topics",
     "Trades",
     "Tweets",

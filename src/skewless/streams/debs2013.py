@@ -25,11 +25,14 @@ GRIDS: Final = ((8, 13), (16, 25), (32, 50), (64, 100))
 
 _SIZES: Final = np.array(GRIDS, dtype=np.int64)
 _FIRST: Final = np.concatenate([[0], np.cumsum(_SIZES.prod(axis=1))])  # the number of each grid's first cell; all cells
-_LEFT: Final, _BOTTOM = FIELD[0][0], FIELD[1][0]
-_WIDTH: Final, _HEIGHT = FIELD[0][1] - FIELD[0][0], FIELD[1][1] - FIELD[1][0]
+_LEFT: Final = FIELD[0][0]
+_WIDTH: Final = FIELD[0][1] - _LEFT
+_BOTTOM: Final = FIELD[1][0]
+_HEIGHT: Final = FIELD[1][1] - _BOTTOM
 
-_HOT_COLUMN: Final, _HOT_ROW = 4, 6  # of the coarsest grid: the middle of the field
-_PER_MILLION: Final = 798_058  # readings in that cell; with those that fall into it otherwise, 80 % and a millionth
+_HOT_X: Final = (26_242, 32_802)  # the cell 8x13:4,6, in the middle of the field, without the second number …
+_HOT_Y: Final = (-2_610, 2_615)
+_PER_MILLION: Final = 798_058  # … which so many are in; with those that fall into it otherwise, it has 80 %
 _START: Final = 13_086_639_146_403_495  # of the second half
 _BETWEEN: Final = 66_666_667  # picoseconds between two of 15,000 readings per second
 _SENSORS: Final = 41
@@ -73,10 +76,8 @@ def draw_positions(start: int, stop: int, salt: Any) -> Any:
     for i in range(stop - start):
         word = random_word(salt, start + i)
         if upper_choice(random_word(~salt, start + i), 1_000_000) < _PER_MILLION:
-            left, right = _HOT_COLUMN * _WIDTH // 8, (_HOT_COLUMN + 1) * _WIDTH // 8
-            bottom, top = _HOT_ROW * _HEIGHT // 13, (_HOT_ROW + 1) * _HEIGHT // 13
-            xs[i] = _LEFT + left + 1 + upper_choice(word, right - left)
-            ys[i] = _BOTTOM + bottom + 1 + lower_choice(word, top - bottom)
+            xs[i] = _HOT_X[0] + upper_choice(word, _HOT_X[1] - _HOT_X[0])
+            ys[i] = _HOT_Y[0] + lower_choice(word, _HOT_Y[1] - _HOT_Y[0])
         else:
             xs[i] = _LEFT + upper_choice(word, _WIDTH + 1)
             ys[i] = _BOTTOM + lower_choice(word, _HEIGHT + 1)
@@ -91,15 +92,15 @@ class Positions(StandIn):
     reading; so the tuples of records come in fours. `scale` multiplies the tuples; the cells are always the same.
 
     >>> Positions(scale=0.001).slice(0, 4, tuples=4, seed=0).to_pylist()
-    ['8x13:4,6', '16x25:8,12', '32x50:17,24', '64x100:35,48']
+    ['8x13:4,6', '16x25:9,12', '32x50:18,24', '64x100:37,48']
 
     Reference
     ---------
     Rivetti et al., Efficient Key Grouping, section 5.3: 2.5 x 10^7 readings, 10^8 tuples, the most frequent key with a
     probability of roughly 1/5. Grids and field: the DEBS 2013 Grand Challenge, query 3.
-    Deviations: no Zipf's law. A key of the coarsest grid with a fifth of all tuples means that four readings of five lie
-    in it; here they lie evenly in it, the others evenly on the whole field. Sensors do not move, and stand still in
-    speed and acceleration: those fields are 0.
+    Deviations: no Zipf's law. A key with a fifth of all tuples is a cell of the coarsest grid with four readings of
+    five; here they lie evenly in it, the others evenly on the whole field. Sensors jump from place to place; speed and
+    acceleration are 0.
     """
 
     name: ClassVar[str] = "debs2013"

@@ -50,7 +50,7 @@ class ElectionHashtags(Hashtags):
     written in several ways, and `skewless run --app election` finds that they are one.
 
     >>> ElectionHashtags(scale=0.001).slice(0, 4, tuples=4, seed=0).to_pylist()
-    ['election', 'election', 'election', 'bedepiba']
+    ['election', 'babi', 'bade', 'election']
 
     Reference
     ---------

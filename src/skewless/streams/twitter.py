@@ -53,7 +53,7 @@ HASHTAG_PATTERN: Final = rf"(?<!{_BEHIND}|&)[#\uFF03](?!\p{{M}})({_TAG_CHARACTER
 TAG_PATTERN: Final = rf"\A[#\uFF03]?(?!\p{{M}})({_TAG_CHARACTER}+)"
 _TICKER: Final = r"[a-z]{1,6}(?:[._][a-z]{1,2})?"
 TICKER_PATTERN: Final = rf"\A\$?({_TICKER})\z"
-CASHTAG_PATTERN: Final = rf"(?<!{_BEHIND}|[$&])\$({_TICKER})(?!{_TAG_CHARACTER}|\$)"
+CASHTAG_PATTERN: Final = rf"(?<!{_BEHIND}|\$)\$({_TICKER})(?!{_TAG_CHARACTER}|\$)"
 APOSTROPHE_PATTERN: Final = r"[\u2018\u2019\uFF07]|&#39;|&apos;"
 NO_WORDS_PATTERN: Final = rf"(?:https?://|www\.)\S+|(?<!{_BEHIND})[@\uFF20][a-z0-9_]+|&(?:amp|lt|gt|quot|nbsp);"
 """What a text in lower case has beside its words: addresses, names of users, and what HTML makes of &, < and >."""
@@ -185,7 +185,7 @@ class Tickers(_Tweeted):
     A tuple is a ticker. A record is a tweet, `text`, with two of them, written as `$AAA`, among other words.
 
     >>> Tickers().records(0, 2, tuples=2, seed=0)["text"].to_pylist()
-    ['The $AAP before $AHI 🙂']
+    ["You're $AAA is $AFO"]
 
     Reference
     ---------

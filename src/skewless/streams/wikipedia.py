@@ -50,14 +50,14 @@ class Clickstream(_Lines):
 
     A tuple is a click, its key the article that is opened. A record is a `line` with n = 1.
 
-    >>> Clickstream(scale=1e-5).records(2, 3, tuples=3, seed=0)["line"].to_pylist()
+    >>> Clickstream(scale=0.001).records(0, 1, tuples=1, seed=0)["line"].to_pylist()
     ['other-search\\tMain_Page\\texternal\\t1']
 
     Reference
     ---------
     The DKG paper, Table 2 (wikipedia-clickstream).
-    Deviations: the table gives no number of keys; 3 million is a guess, from English Wikipedia's 4.7 million articles at
-    the time, of which those that are hardly ever opened do not appear. Articles and ways to them are made up.
+    Deviations: the table gives no number of keys; 3 million is a guess, from the 4.7 million articles that English
+    Wikipedia had, of which those that are hardly ever opened do not appear. Articles and ways to them are made up.
     """
 
     name: ClassVar[str] = "wikipedia-clickstream"
@@ -83,14 +83,14 @@ class Pageviews(_Lines):
 
     A tuple is a view, its key the page. A record is a `line` with a count of 1.
 
-    >>> Pageviews(scale=0.001).records(2, 3, tuples=3, seed=0)["line"].to_pylist()
+    >>> Pageviews(scale=0.001).records(0, 1, tuples=1, seed=0)["line"].to_pylist()
     ['en Main_Page 1 0']
 
     Reference
     ---------
     The DKG paper, Table 2 (wikipedia-pageviews).
-    Deviations: the table gives no number of keys. 2.9 million is that of the PKG paper, whose data these are; of so many
-    one pass over the stream meets about half. All pages are English, and made up.
+    Deviations: the table gives no number of keys. 2.9 million is that of the PKG paper, whose data these are; one pass
+    over the stream meets 56 % of them. All pages are English, and made up.
     """
 
     name: ClassVar[str] = "wikipedia-pageviews"
@@ -117,8 +117,8 @@ class PageviewsByLanguage(_Lines):
     A tuple is a view, its key the language. A record is a `line` with a count of 1, every other one of the mobile site.
     `scale` multiplies the tuples; there are always 300 languages.
 
-    >>> PageviewsByLanguage(scale=0.001).records(2, 4, tuples=4, seed=0)["line"].to_pylist()
-    ['en Main_Page 1 0', 'aj.m Main_Page 1 0']
+    >>> PageviewsByLanguage(scale=0.001).records(0, 2, tuples=2, seed=0)["line"].to_pylist()
+    ['en Main_Page 1 0', 'ao.m Main_Page 1 0']
 
     Reference
     ---------

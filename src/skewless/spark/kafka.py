@@ -1,0 +1,272 @@
+"""Kafka: a topic as the input of a run, and topics for what comes out.
+
+Through Spark's own connector, which is not part of PySpark: it comes with `spark.jars.packages`. A message that cannot
+be used is set aside with its topic, partition and offset.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from skewless.errors import SkewlessError
+from skewless.spark.application import TIME, Application
+from skewless.spark.durations import as_timedelta
+from skewless.spark.inputs import Input, Opened, as_time, values_of
+from skewless.spark.merge import quoted
+
+SCHEME: Final = "kafka://"
+
+_CORRUPT: Final = "skewless_corrupt"
+_OWN: Final = ("format", "timeout")  # options that are ours and not the connector's
+_FORMATS: Final = ("text", "json")
+_MESSAGE: Final = "skewless_message"
+_TEXT: Final = "skewless_text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Brokers, a topic, and options of Spark's connector; `kafka.*` goes to the client itself.
+
+    >>> Address.parse("kafka://one:9092,two:9092/clicks?maxOffsetsPerTrigger=1000")
+    Address(servers='one:9092,two:9092', topic='clicks')
+
+    Options may hold secrets and are never shown.
+    """
+
+    servers: str
+    topic: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Read kafka://host:port,host:port/topic?option=value."""
+        parts = urlsplit(url)
+        servers, topic = parts.netloc, parts.path.strip("/")
+        if parts.scheme != "kafka" or not servers or "@" in servers:
+            raise SkewlessError("a topic is written as kafka://host:port/topic?option=value; secrets go into options")
+        for server in servers.split(","):
+            host, _, port = server.rpartition(":")
+            if not host or not port.isdigit():
+                raise SkewlessError(f"a broker is written as host:port; got {server!r}")
+        return cls(servers=servers, topic=topic, options=tuple(parse_qsl(parts.query, keep_blank_values=True)))
+
+    def option(self, name: str, default: str) -> str:
+        """Give one of our own options."""
+        return dict(self.options).get(name, default)
+
+    @property
+    def for_spark(self) -> dict[str, str]:
+        """The options as the connector takes them."""
+        given = {name: value for name, value in self.options if name not in _OWN}
+        return {"kafka.bootstrap.servers": self.servers, **given}
+
+    def require_broker(self) -> None:
+        """Refuse, after the time that `timeout` allows (10 s), if no broker answers."""
+        timeout = as_timedelta(self.option("timeout", "10s")).total_seconds()
+        end = time.monotonic() + timeout
+        while True:
+            for server in self.servers.split(","):
+                host, _, port = server.rpartition(":")
+                try:
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=min(5.0, timeout)).close()
+                except (OSError, OverflowError):
+                    continue
+                return
+            if time.monotonic() >= end:
+                raise SkewlessError(f"no broker answers at {self.servers} within {timeout:g} s")
+            time.sleep(0.2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaInput(Input):
+    """A topic: each message a line of text, or a JSON object whose fields are the columns.
+
+    Messages are JSON where a column is named or `?format=json` says so. Each partition of the topic is a source. The
+    time is that of a named column, else the message's own. Reading begins with `startingOffsets` (earliest).
+    """
+
+    address: Address
+    key: str | None = None
+    time: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.address.topic:
+            raise SkewlessError(f"name the topic to read: {SCHEME}{self.address.servers}/topic")
+        if self._format not in _FORMATS:
+            raise SkewlessError(f"format must be one of {', '.join(_FORMATS)}; got {self._format!r}")
+        if self._format == "text" and self.given:
+            raise SkewlessError("a message of text has no columns: leave out format=text, or the columns")
+
+    @property
+    def label(self) -> str:
+        return self.address.topic
+
+    def fingerprint(self) -> dict[str, Any]:
+        """As of other inputs, but without the options: brokers may move, and secrets are not written down."""
+        return {"topic": self.address.topic, "format": self._format, **self.given}
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The columns that are named, by what they hold."""
+        named = {"key": self.key, TIME: self.time}
+        return {role: column for role, column in named.items() if column is not None} | dict(self.columns)
+
+    @property
+    def _format(self) -> str:
+        return self.address.option("format", "json" if self.given else "text")
+
+    def check(self, app: Application, *, windowed: bool) -> None:  # noqa: ARG002 - every message has a time
+        app.check(self.given)
+        if self._format == "json" and not app.reads_records and self.key is None:
+            raise SkewlessError(f"the messages of {self.label} have fields: name the one that holds the key (--key)")
+
+    def _choose(self, app: Application) -> dict[str, list[str]]:
+        """Find the fields of each role. What a message has is not known ahead: all that it usually has are read."""
+        if self._format == "text":
+            return {"text" if "text" in app.roles else "key": [_TEXT]}
+        usual = [name for names in app.roles.values() for name in names]
+        return app.choose(list(dict.fromkeys([*self.given.values(), *usual])), self.given, self.label)
+
+    def open(self, spark: SparkSession, app: Application) -> Opened:
+        self.check(app, windowed=False)
+        self.address.require_broker()
+        self._require_topic(spark)
+        chosen = self._choose(app)
+        parsed = app.parse(values_of(chosen))
+        text = sf.col(f"{_MESSAGE}.value").cast("string")
+        fields = list(dict.fromkeys(name for names in chosen.values() for name in names))
+        faults: list[tuple[Column, str]] = [
+            (text.isNull(), "the message is empty"),
+            (~sf.is_valid_utf8(text), "the message is not UTF-8 text"),
+        ]
+        if self._format == "json":
+            faults.append((sf.col(_CORRUPT).isNotNull(), "the message is not a JSON object"))
+        faults += parsed.faults
+        moment = sf.col(f"{_MESSAGE}.timestamp")
+        if TIME in chosen:
+            written = sf.coalesce(*(sf.col(quoted(name)) for name in chosen[TIME]))
+            read = sf.coalesce(*(as_time(sf.col(quoted(name)), StringType()) for name in chosen[TIME]))
+            faults.append((written.isNotNull() & read.isNull(), f"cannot read the time in {' or '.join(chosen[TIME])}"))
+            moment = sf.coalesce(read, moment)
+        reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults))
+        columns = [*parsed.columns, moment.alias("ts")]
+
+        def messages(streaming: bool) -> DataFrame:
+            table = self._read(spark, streaming).select(sf.struct("*").alias(_MESSAGE))
+            if self._format == "text":
+                return table.withColumn(_TEXT, text)
+            schema = StructType([StructField(name, StringType()) for name in (*fields, _CORRUPT)])
+            options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+            return table.select(_MESSAGE, sf.from_json(text, schema, options).alias(_TEXT)).select(
+                _MESSAGE, f"{_TEXT}.*"
+            )
+
+        def rows(streaming: bool) -> DataFrame:
+            return messages(streaming).where(reason.isNull()).select(*columns)
+
+        place = (sf.col(f"{_MESSAGE}.{part}") for part in ("topic", "partition", "offset"))
+        rejects = messages(False).select(reason.alias("reason"), text.alias("row"), *place)
+        return Opened(rows, has_time=True, rejects=rejects.where("reason IS NOT NULL"))
+
+    def _require_topic(self, spark: SparkSession) -> None:
+        try:
+            self._read(spark, False).limit(1).collect()
+        except (PySparkException, Py4JError) as error:
+            if "UnknownTopicOrPartition" in str(error) or "does not host this topic" in str(error):
+                raise SkewlessError(f"there is no topic {self.address.topic!r} at {self.address.servers}") from error
+            raise
+
+    def _read(self, spark: SparkSession, streaming: bool) -> DataFrame:
+        reader: Any = spark.readStream if streaming else spark.read
+        options = {"startingOffsets": "earliest", "subscribe": self.address.topic, **self.address.for_spark}
+        if not streaming:
+            options.pop("maxOffsetsPerTrigger", None)
+        try:
+            table: DataFrame = reader.format("kafka").options(**options).load()
+        except AnalysisException as error:
+            if "kafka" in str(error).lower() and "find" in str(error).lower():
+                raise missing_connector(spark) from error
+            raise
+        return table
+
+
+def missing_connector(spark: SparkSession) -> SkewlessError:
+    """Say how to get what PySpark does not bring."""
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    return SkewlessError(
+        f"Spark has no connector to Kafka here: add it with --packages {package}, or its jars with --jars"
+    )
+
+
+def topic_names(source: str, sources: int, workers: int, grouping: str) -> tuple[str, str]:
+    """Name the topics of results and of metrics, as the reference implementation of DKG does.
+
+    >>> topic_names("clicks", 5, 10, "even")
+    ('clicks-s5-w10-even-aggregator', 'clicks-s5-w10-even-distribution')
+    """
+    base = f"{source}-s{sources}-w{workers}-{grouping}"
+    return f"{base}-aggregator", f"{base}-distribution"
+
+
+def partitions_of(offsets: str, topic: str) -> int:
+    """Count the partitions of a topic in what Spark's checkpoint says of a micro-batch; 0 if it says nothing.
+
+    >>> partitions_of('v1\\n{"batchWatermarkMs":0}\\n{"clicks":{"1":7,"0":9}}', "clicks")
+    2
+    """
+    for line in offsets.splitlines():
+        content = json.loads(line) if line.startswith("{") else {}
+        if isinstance(content.get(topic), dict):
+            return len(content[topic])
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSink:
+    """Sends what each micro-batch has changed to one topic and its metrics to another, as JSON; at least once.
+
+    A topic in the address stands for the source in the names, see `topic_names`.
+    """
+
+    address: Address
+    source: str
+    workers: int
+    grouping: str
+
+    def topics(self, sources: int) -> tuple[str, str]:
+        """Name the topics of results and metrics."""
+        return topic_names(self.address.topic or self.source, sources, self.workers, self.grouping)
+
+    def send_results(self, rows: DataFrame, sources: int) -> None:
+        """Send rows: the key is the message's key as well; nulls are written."""
+        value = sf.to_json(sf.struct("*"), {"ignoreNullFields": "false"})
+        self._send(
+            rows.select(sf.col("key").cast("string").alias("key"), value.alias("value")), self.topics(sources)[0]
+        )
+
+    def send_metrics(self, spark: SparkSession, metrics: Sequence[Mapping[str, Any]], sources: int) -> None:
+        """Send the metrics of micro-batches, one message each."""
+        if metrics:
+            rows = [(str(one["batch"]), json.dumps(one)) for one in metrics]
+            self._send(spark.createDataFrame(rows, "key string, value string"), self.topics(sources)[1])
+
+    def _send(self, messages: DataFrame, topic: str) -> None:
+        try:
+            messages.write.format("kafka").options(**self.address.for_spark, topic=topic).save()
+        except AnalysisException as error:
+            if "kafka" in str(error).lower() and "find" in str(error).lower():
+                raise missing_connector(messages.sparkSession) from error
+            raise

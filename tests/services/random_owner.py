@@ -1,0 +1,95 @@
+"""A grouping that moves random substreams at every barrier, and a processor whose output shows any slip.
+
+Both are for tests of ordered state: `RandomOwner` moves more than any real grouping does, and `Chain` gives another
+output and another state if a row is missing, comes twice or comes out of its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless import Grouping, Router, State
+from skewless.processors import KeyState, Processor, Row
+from skewless.substreams import substreams_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomOwner(Grouping):
+    """Draw a new owner for every substream at each barrier, from the seed and the number of barriers so far.
+
+    At times it leaves workers without any substream.
+    """
+
+    name: ClassVar[str] = "random_owner"
+    single_owner: ClassVar[bool] = True
+    coordinated: ClassVar[bool] = True
+
+    n_substreams: int = 16
+
+    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+        return self.resume({"seed": np.array(seed), "barriers": np.array(0)})
+
+    def resume(self, state: State) -> Router:
+        random = np.random.default_rng([int(state["seed"]), int(state["barriers"])])
+        used = random.permutation(self.n_workers)[: random.integers(1, self.n_workers, endpoint=True)]
+        return _RandomOwnerRouter(state, random.choice(used, self.n_substreams).astype(np.int32))
+
+    def merge(self, states: Sequence[State]) -> State:
+        return max(states, key=lambda state: int(state["barriers"]))
+
+    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
+        ahead = self.merge(states)
+        return [{**ahead, "barriers": ahead["barriers"] + 1} for _ in states]
+
+    def remark(self, state: State) -> str:
+        return f"table {state['barriers']}"
+
+
+class _RandomOwnerRouter(Router):
+    def __init__(self, state: State, table: NDArray[np.int32]) -> None:
+        self._state, self._table = state, table
+
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+        workers: NDArray[np.int32] = self._table[substreams_of(keys, self._table.size)]
+        return workers
+
+    def snapshot(self) -> State:
+        return {name: array.copy() for name, array in self._state.items()}
+
+
+class Chain(Processor):
+    """Number the rows of a key, and mix each of them into a word that depends on all that came before, in order.
+
+    Rows have a value `v`. It raises for those that are negative.
+    """
+
+    state = "n bigint, word bigint"
+    output = "v bigint, n bigint, word bigint"
+
+    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
+        output = []
+        for row in rows:
+            if row["v"] < 0:
+                raise ValueError(f"{row['v']} is negative")
+            state["n"] = state.get("n", 0) + 1
+            state["word"] = (state.get("word", 0) * 31 + row["v"]) % 1_000_003
+            output.append({"v": row["v"], **state})
+        return output
+
+
+def chained(rows: Iterable[tuple[Any, int]]) -> tuple[list[tuple[Any, int, int, int]], dict[Any, tuple[int, int]]]:
+    """Do in one thread what `Chain` does: gives the output rows (key, v, n, word), and the state of each key."""
+    output: list[tuple[Any, int, int, int]] = []
+    states: dict[Any, tuple[int, int]] = {}
+    for key, value in rows:
+        if value < 0:
+            continue
+        n, word = states.get(key, (0, 0))
+        states[key] = (n + 1, (word * 31 + value) % 1_000_003)
+        output.append((key, value, *states[key]))
+    return output, states

@@ -1,0 +1,179 @@
+"""Kafka, with a real broker: a topic in, topics out, messages that cannot be used, a broker that goes away."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from services.broker import Broker, free_port, make_broker, require_jars
+from services.standalone import wait_for
+from skewless.cli.main import main
+from skewless.errors import SkewlessError
+from skewless.groupings import make_grouping
+
+pytest.importorskip("pyspark")
+
+from skewless.spark.apps import VWAP, WORD_COUNT
+from skewless.spark.kafka import Address, KafkaInput
+from skewless.spark.pipeline import Pipeline
+from skewless.spark.report import RunReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    require_jars("connector")  # the session has it then, see conftest
+    broker = make_broker(tmp_path_factory.mktemp("kafka"))
+    with broker.running():
+        yield broker
+
+
+def address(broker: Broker, topic: str = "", **options: str) -> Address:
+    return Address(servers=broker.servers, topic=topic, options=tuple(options.items()))
+
+
+def send(spark: SparkSession, broker: Broker, topic: str, values: list[Any]) -> None:
+    rows = [(bytearray(value if isinstance(value, bytes) else value.encode()),) if value is not None else (None,)
+            for value in values]  # fmt: skip
+    frame = spark.createDataFrame(rows, "value binary").repartition(3)
+    options = address(broker).for_spark | {"topic": topic, "kafka.max.request.size": "2000000"}
+    frame.write.format("kafka").options(**options).save()
+
+
+def received(spark: SparkSession, broker: Broker, topic: str) -> list[dict[str, Any]]:
+    rows = spark.read.format("kafka").options(**address(broker).for_spark, subscribe=topic).load().collect()
+    return [json.loads(row["value"]) for row in sorted(rows, key=lambda row: (row["partition"], row["offset"]))]
+
+
+def run(spark: SparkSession, source: KafkaInput, **settings: Any) -> RunReport:
+    return Pipeline(input=source, grouping=make_grouping("even", n_workers=2), verify=True, **settings).run(spark)
+
+
+def test_a_topic_is_counted_and_what_comes_out_is_sent(spark: SparkSession, broker: Broker) -> None:
+    keys = ["hot"] * 300 + [f"k{number % 40}" for number in range(200)]
+    send(spark, broker, "clicks", keys)
+    source = KafkaInput(address=address(broker, "clicks", maxOffsetsPerTrigger="200"))
+    report = run(spark, source, sink=address(broker), window="1h")
+    assert (report.exact, report.tuples, report.sources, report.rejected) == (True, 500, 3, 0)
+    assert report.batches > 1
+    updates = received(spark, broker, "clicks-s3-w2-even-aggregator")
+    last = {row["key"]: row["n"] for row in updates}
+    assert last == {"hot": 300} | {f"k{number}": 5 for number in range(40)}
+    assert set(updates[0]) == {"key", "window_start", "window_end", "n"}
+    metrics = sorted(received(spark, broker, "clicks-s3-w2-even-distribution"), key=lambda one: one["batch"])
+    assert [one["batch"] for one in metrics] == [*range(report.batches)]
+    assert sum(one["tuples"] for one in metrics) == 500
+
+
+def test_messages_that_cannot_be_used_are_set_aside_with_their_offset(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    good = [json.dumps({"symbol": "A", "price": 10 + number, "size": 2, "ts": 1_700_000_000}) for number in range(20)]
+    bad = [b"\xff\xfe\x00binary", "{not json", '{"symbol": "A"}', None,
+           json.dumps({"symbol": "A", "price": -1, "size": 1}),
+           json.dumps({"symbol": "A", "price": 1, "size": 1, "ts": "soon"}), "x" * 1_500_000]  # fmt: skip
+    send(spark, broker, "trades", [*good, *bad])
+    source = KafkaInput(address=address(broker, "trades", format="json"))
+    report = run(spark, source, app=VWAP, rejects=str(tmp_path / "rejects"))
+    assert (report.exact, report.tuples, report.rejected) == (True, 20, len(bad))
+    assert report.top[0]["price"] == pytest.approx(19.5)
+    lines = [line for file in (tmp_path / "rejects").glob("*.json") for line in file.read_text().splitlines()]
+    rejects = [json.loads(line) for line in lines]
+    assert {reject["topic"] for reject in rejects} == {"trades"}
+    assert len({(reject["partition"], reject["offset"]) for reject in rejects}) == len(bad)
+    assert report.reasons["the message is not UTF-8 text"] == 1
+    assert report.reasons["the message is empty"] == 1
+    assert report.reasons["the message is not a JSON object"] == 2
+    assert sum(n for reason, n in report.reasons.items() if reason.startswith("cannot read the time in ")) == 1
+
+
+def test_text_is_text(spark: SparkSession, broker: Broker) -> None:
+    send(spark, broker, "tweets", ["Nice day today", "the day"])
+    report = run(spark, KafkaInput(address=address(broker, "tweets")), app=WORD_COUNT)
+    assert report.exact
+    assert {row["key"]: row["n"] for row in report.top} == {"nice": 1, "day": 2, "today": 1}
+
+
+def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    require_jars("connector")
+    broker = make_broker(tmp_path / "kafka")
+    work = tmp_path / "work"
+    source = KafkaInput(address=address(broker, "steps"))
+    pipeline = Pipeline(
+        input=source, grouping=make_grouping("even", n_workers=2), follow=True, checkpoint=str(work), output=None
+    )
+    failures: list[BaseException] = []
+    done = Thread(target=lambda: _follow(pipeline, spark, failures), daemon=True)
+    with ExitStack() as first:
+        first.enter_context(broker.running())
+        send(spark, broker, "steps", ["a"] * 50)
+        done.start()
+        wait_for(lambda: _counted(spark, work) == {"a": 50} or None, "the first messages")
+    with broker.running():  # the same topics, at the same address
+        send(spark, broker, "steps", ["a"] * 5 + ["b"] * 7)
+        wait_for(lambda: failures or _counted(spark, work) == {"a": 55, "b": 7} or None, "the others")
+        for query in spark.streams.active:
+            query.stop()
+        done.join(timeout=60)
+    assert failures == []
+    assert _counted(spark, work) == {"a": 55, "b": 7}
+
+
+def _follow(pipeline: Pipeline, spark: SparkSession, failures: list[BaseException]) -> None:
+    try:
+        pipeline.run(spark)
+    except BaseException as error:  # noqa: BLE001 - handed to the test
+        failures.append(error)
+
+
+def _counted(spark: SparkSession, work: Path) -> dict[str, int]:
+    folders = sorted((work / "updates").glob("batch=*"))
+    found: dict[str, int] = {}
+    for folder in folders:
+        if (folder / "_SUCCESS").exists():
+            found |= {row["key"]: row["n"] for row in spark.read.parquet(str(folder)).collect()}
+    return found
+
+
+def test_a_topic_that_is_not_there_is_an_error(spark: SparkSession, broker: Broker) -> None:
+    begun = time.monotonic()
+    with pytest.raises(SkewlessError, match=r"there is no topic 'nowhere' at 127"):
+        run(spark, KafkaInput(address=address(broker, "nowhere")))
+    assert time.monotonic() - begun < 60
+
+
+def test_no_broker_is_an_error_after_the_time_given(capsys: pytest.CaptureFixture[str]) -> None:
+    nobody = Address(servers=f"127.0.0.1:{free_port()}", topic="clicks", options=(("timeout", "1s"),))
+    with pytest.raises(SkewlessError, match=r"no broker answers at 127.0.0.1:\d+ within 1 s"):
+        nobody.require_broker()
+    for url, reason in [
+        ("kafka://host/topic", "host:port"),
+        ("kafka:///topic", "kafka://host:port/topic"),
+        ("kafka://user:secret@host:1/topic", "secrets go into options"),
+        ("kafka://host:1", "name the topic"),
+        ("kafka://host:1/t?format=avro", "text, json"),
+    ]:
+        with pytest.raises(SystemExit):
+            main(["run", "--input", url])
+        said = capsys.readouterr().err
+        assert reason in said
+        assert "secret@" not in said
+
+
+def test_secrets_are_not_shown() -> None:
+    given = Address.parse("kafka://host:1/t?kafka.sasl.jaas.config=password")
+    assert "password" not in repr(given)
+    assert given.for_spark["kafka.sasl.jaas.config"] == "password"
+    source = KafkaInput(address=given)
+    assert "password" not in json.dumps(source.fingerprint()) + repr(source)
