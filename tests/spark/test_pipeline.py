@@ -20,8 +20,9 @@ from skewless.groupings import make_grouping
 
 pytest.importorskip("pyspark")
 
+from skewless.spark.durations import parse_duration
 from skewless.spark.inputs import FileInput, Input, NamedStream, RateInput
-from skewless.spark.pipeline import Pipeline, parse_duration
+from skewless.spark.pipeline import Pipeline
 from skewless.spark.report import Progress, RunReport
 from skewless.spark.session import reason_of
 

@@ -46,7 +46,8 @@ def test_a_gap_ends_a_session_when_it_is_over_and_not_before(spark: SparkSession
     app = replace(SESSIONS, gap="10s")
     report = Pipeline(app=app, input=source, grouping=make_grouping("key", n_workers=2), verify=True).run(spark)
     assert report.exact
-    found = [(row["key"], row["window_start"].removesuffix("+00:00")[-3:], row["seconds"], row["n"]) for row in report.top]
+    begins = [row["window_start"].removesuffix("+00:00")[-3:] for row in report.top]
+    found = [(row["key"], begin, row["seconds"], row["n"]) for row, begin in zip(report.top, begins, strict=True)]
     assert sorted(found) == [("a", "000", 10.0, 2), ("a", ":40", 9.5, 2), ("b", ":40", 0.0, 1)]
 
 
