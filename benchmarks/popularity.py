@@ -1,21 +1,22 @@
 """The hot-key predictor beside its rivals, and popularity-aware grouping beside the groupings of its paper.
 
 `keys`: precision and recall per interval, at the same memory, on Zipf streams, steady and with another hot set every
-four intervals; tuples until a new hot key is named. `load`: throughput and mean latency in virtual time.
-Speed is the median of some runs on one core; all other numbers are the same on every machine.
+four intervals; tuples until a new hot key is named. `load`: throughput and mean latency in virtual time. `change`: λ
+around the moments at which the hot set is replaced. Speed is the median of some runs on one core; all other numbers are
+the same on every machine.
 
 Hot is a key with at least 2 % of an interval: recall is the share of these that is named. A few coins cannot tell a key
 of 2 % from one of 1 %, and the paper's theorems do not say so. So there are three precisions: the share of the named
 keys that have at least 128 tuples in the interval (Theorem 1 and Table I), at least a tenth of 2 %, and at least 2 %.
 
-    python benchmarks/popularity.py [keys|speed|load] [--json]
+    python benchmarks/popularity.py [keys|speed|load|change] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import mean, median
@@ -31,7 +32,7 @@ from rich.table import Table
 from skewless import CountrySkew, Drift, Grouping, Zipf, hash_keys, make_grouping
 from skewless.groupings import PopularityAware
 from skewless.hashing import rehash
-from skewless.metrics import precision, recall
+from skewless.metrics import imbalance, precision, recall
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
 from skewless.sketches.coin_flip import CoinFlip
 from skewless.sketches.count_min import CountMin
@@ -43,6 +44,7 @@ Keys = NDArray[np.uint64]
 _N_KEYS: Final = 10**7
 _INTERVAL: Final = 10**6  # ten seconds at 100,000 tuples per second
 _SHARE: Final = 0.02  # from which a key is hot
+_SOURCES: Final = 5
 _BATCH: Final = 10_000  # tuples that are routed at a time where speed is measured
 _LEAST: Final = 128  # the first column of Table I
 _SETTINGS: Final = tuple((threshold, decline) for decline in (0.01, 0.005) for threshold in (10, 6))
@@ -213,23 +215,57 @@ class Load:
     latency_ms: float
 
 
-def serve(name: str, exponent: float, workers: int, seconds: int, rate: float, warm_up: int) -> Load:
-    """Route a stream in batches of a second, with a barrier behind each; service takes a millisecond."""
-    n_sources, per_second = 5, int(1000 * workers * rate)
-    grouping = make_grouping(name, n_workers=workers)
-    keys = np.split(zipf_keys(exponent, seconds * per_second), seconds)
-    routers = [grouping.start(source, n_sources, 0) for source in range(n_sources)]
-    loads, free_at, total = np.zeros(workers), np.zeros(workers), 0.0
-    for second, batch in enumerate(keys):
+def routed(grouping: Grouping, seconds: Iterable[Keys]) -> Iterator[NDArray[np.int32]]:
+    """Route a stream second by second by five sources, with a barrier behind each second."""
+    routers = [grouping.start(source, _SOURCES, 0) for source in range(_SOURCES)]
+    for second, batch in enumerate(seconds):
         chosen = np.empty(batch.size, dtype=np.int32)
         for source, router in enumerate(routers):
-            chosen[source::n_sources] = router.route(np.ascontiguousarray(batch[source::n_sources]), 1000 * second)
+            chosen[source::_SOURCES] = router.route(np.ascontiguousarray(batch[source::_SOURCES]), 1000 * second)
+        yield chosen
+        states = grouping.barrier([router.snapshot() for router in routers], 1000 * (second + 1))
+        routers = [grouping.resume(state) for state in states]
+
+
+@dataclass(frozen=True)
+class Change:
+    """λ per second around the moments at which all keys change places, percent: medians over these moments."""
+
+    grouping: str
+    workers: int
+    exponent: float
+    before: float
+    first_second: float
+    second_second: float
+    fifth_second: float
+
+
+def change(name: str, workers: int, exponent: float, changes: int = 2, period_s: int = 300) -> Change:
+    """Replace the hot set every five minutes, and look how long the load is uneven then."""
+    per_second = 900 * workers
+
+    def seconds() -> Iterator[Keys]:
+        for number in range(changes + 1):
+            keys = zipf_keys(exponent, period_s * per_second, seed=number)
+            yield from np.split(rehash(keys, seed=number), period_s)
+
+    uneven = [imbalance(np.bincount(chosen, minlength=workers)) for chosen in
+              routed(make_grouping(name, n_workers=workers), seconds())]  # fmt: skip
+    at = [period_s * (number + 1) for number in range(changes)]
+    levels = [median(uneven[moment + after] for moment in at) for after in (-1, 0, 1, 4)]
+    return Change(name, workers, exponent, *levels)
+
+
+def serve(name: str, exponent: float, workers: int, seconds: int, rate: float, warm_up: int) -> Load:
+    """Route a stream in batches of a second, with a barrier behind each; service takes a millisecond."""
+    per_second = int(1000 * workers * rate)
+    keys = np.split(zipf_keys(exponent, seconds * per_second), seconds)
+    loads, free_at, total = np.zeros(workers), np.zeros(workers), 0.0
+    for second, chosen in enumerate(routed(make_grouping(name, n_workers=workers), keys)):
         spent = _serve(chosen, second * per_second, float(per_second), 0.001, free_at)
         if second >= warm_up:
             loads += np.bincount(chosen, minlength=workers)
             total += spent
-        states = grouping.barrier([router.snapshot() for router in routers], 1000 * (second + 1))
-        routers = [grouping.resume(state) for state in states]
     return Load(
         stream=f"zipf {exponent}",
         grouping=name,
@@ -260,7 +296,7 @@ def show(title: str, rows: list[Any], console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("keys", "speed", "load"))
+    parser.add_argument("what", nargs="?", choices=("keys", "speed", "load", "change"))
     parser.add_argument("--intervals", type=int, default=16, help="per Zipf stream (default: %(default)s)")
     parser.add_argument("--exponents", type=float, nargs="+", default=[1.0, 1.25, 1.5, 1.75, 2.0])
     parser.add_argument("--changes", type=int, default=20, help="of the hot key (default: %(default)s)")
@@ -278,6 +314,11 @@ def main() -> None:
     if arguments.what in {None, "load"}:
         report["loads"] = loads(arguments.seconds, arguments.warm_up)
         show("Virtual time; rate and throughput as shares of what all workers can serve", report["loads"], console)
+    if arguments.what in {None, "change"}:
+        names = ("popularity_aware", "partial_key", "even")
+        settings = ((10, 1.0), (10, 1.5), (64, 1.0))
+        report["changes"] = [change(name, workers, exponent) for name in names for workers, exponent in settings]
+        show("λ per second when the hot set is replaced, every five minutes", report["changes"], console)
     plain = {name: [asdict(row) for row in rows] for name, rows in report.items()}
     if arguments.what in {None, "speed"}:
         plain["speeds"] = [{"what": name, "mtps": mtps} for name, mtps in speeds().items()]

@@ -29,6 +29,13 @@ settings.load_profile("skewless")
 os.environ.update(QUICK_JAVA)  # for the session below, and for every program that a test starts
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file that need Spark together: what they start is started once."""
+    for item in items:
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def kernels() -> None:
     """Compile what Spark's Python workers will route with: each of them would do it, all at the same time."""

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from services.kept import kept_states, set_aside
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 TEN: Final = datetime(2024, 3, 1, 10, tzinfo=timezone.utc)

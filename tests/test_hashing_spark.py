@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 ROWS = 3_000
 ALPHABET = np.array(list("abcXYZ 09\0\t\n\"'éßжλ漢字🙂\u200d\ud7ff\U0010ffff"))

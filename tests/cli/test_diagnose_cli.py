@@ -90,7 +90,6 @@ def test_the_picture(clicks: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("cluster")
 def test_a_folder_and_two_columns_are_read_by_spark(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     folder = tmp_path / "days"

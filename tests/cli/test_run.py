@@ -31,7 +31,6 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("cluster")
 @pytest.mark.usefixtures("kernels")
 def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path) -> None:
     """Also what a run writes to standard output and standard error: Spark's own words are not among it."""
@@ -68,7 +67,6 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path)
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_the_table_of_a_file_with_rejects(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,7 +88,6 @@ def test_the_table_of_a_file_with_rejects(
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("cluster")
 @pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes two minutes: set SKEWLESS_CHAOS=1")
 def test_the_demo_verifies_every_grouping_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"

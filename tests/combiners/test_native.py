@@ -14,7 +14,7 @@ from skewless.combiners import Combiner, Count, Distinct, Max, Mean, Min, Partia
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 N_ROWS = 900
 N_PIECES = 4

@@ -41,7 +41,7 @@ from skewless.spark.tweets import parse_hashtags, parse_words
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def pipeline(app: Application, source: Input, grouping: str = "DSTREAM", **settings: Any) -> Pipeline:

@@ -21,7 +21,7 @@ from services.representatives import ON_SPARK
 from services.standalone import Program, driver, require_java, wait_for
 from skewless import Zipf
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.spark
 chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
 
 WORKERS = 4

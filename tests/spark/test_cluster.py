@@ -12,7 +12,7 @@ import pytest
 from services.representatives import ON_SPARK
 from services.standalone import QUICK, Cluster, Program, driver, kill, running_cluster, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.spark
 
 # The scheduler tells only in its own log, and only on this level, why it runs a stage again.
 LOGGING = """

@@ -12,7 +12,7 @@ import pytest
 from services.representatives import ON_SPARK
 from services.standalone import Program, driver, find, require_java, running, spark_command, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")

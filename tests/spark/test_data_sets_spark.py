@@ -33,7 +33,7 @@ from skewless.spark.wikipedia import parse_clicks, parse_languages, parse_pages
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 

@@ -22,7 +22,7 @@ from skewless.spark.diagnosis import _classes, count_keys, open_table
 from skewless.spark.plan import parse_plan, read_split
 from skewless.streams import KeyFile
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 FEW = ("key", "partial_key", "shuffle")
 

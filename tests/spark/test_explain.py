@@ -12,7 +12,7 @@ from skewless.combiners import Count, Distinct, Sum, TopK
 from skewless.spark import explain, group
 from skewless.spark.plan import parse_plan, read_split
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 PRESENT = """== Physical Plan ==
 AdaptiveSparkPlan isFinalPlan=true

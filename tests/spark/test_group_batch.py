@@ -18,7 +18,7 @@ from skewless import DynamicKey, Key, PartialKey, SkewlessError
 from skewless.combiners import Count, Distinct, Max, Mean, Min, Quantile, Sum, TopK, Variance, Vwap
 from skewless.spark import group
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 KEYS = st.sampled_from(["hot", "hot", "hot", "a", "b", "", None, "ключ", "🔑", "x" * 100_000])
 ROWS = st.lists(st.tuples(KEYS, st.integers(-5, 5) | st.none(), st.sampled_from([0.0, 0.5, 2.25, None])), max_size=60)

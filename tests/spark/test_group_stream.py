@@ -23,7 +23,7 @@ from skewless.combiners import Count, Max, Sum, Variance
 from skewless.spark import group
 from skewless.spark.stream_source import register
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 MIDNIGHT = pd.Timestamp("2024-03-01", tz="UTC")
 KEYS = st.sampled_from(["hot", "hot", "hot", "a", "", None, "🔑"])

@@ -29,7 +29,7 @@ from skewless.spark.session import reason_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 STREAM = NamedStream(name="country-skew-r80", tuples=600, sources=2, batch_size=300, rate=100)
 

@@ -21,7 +21,7 @@ from skewless.spark.pipeline import Pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 STREAM = NamedStream(name="zipf-1.0-300", tuples=3000, sources=2, batch_size=1000, rate=100)
 

@@ -26,7 +26,7 @@ from skewless.checks import GROUPING_CHECKS, GroupingCheck
 from skewless.processors import KeyState, Processor, Row
 from skewless.spark import Ledger, group
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 # Spark's Python workers cannot import what stands here.
 for module in (random_owner, sys.modules[__name__]):

@@ -22,7 +22,7 @@ from services.kept import given_rows, kept_states, set_aside
 from services.random_owner import chained
 from services.standalone import HERE, Program, driver, require_java, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.spark
 chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
 
 WORKERS: Final = 4

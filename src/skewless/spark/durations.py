@@ -38,5 +38,5 @@ def _parts(text: str) -> tuple[str, str]:
     found = re.fullmatch(r"\s*(0*[1-9]\d*)\s*([a-z]+)\s*", text.lower())
     unit = _UNITS.get(found[2], found[2]) if found else ""
     if found is None or unit.removesuffix("s") + "s" not in _UNITS.values():
-        raise SkewlessError(f"a length of time is written as 15s or '1 minute'; got {text!r}")
+        raise SkewlessError(f"give a length of time such as 15s or '1 minute'; got {text!r}")
     return found[1], unit
