@@ -5,7 +5,7 @@
 
 The rows tell the time. An id is forgotten an hour after it came, so that memory holds the ids of an hour and no more.
 Messages that come more than ten minutes late are set aside.
-"""  # noqa: INP001 - a script, not a package
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 
 A balance depends on the order of the payments, which their numbers tell. A payment without an amount cannot be booked:
 it is set aside with its error, and the account goes on.
-"""  # noqa: INP001 - a script, not a package
+"""
 
 from __future__ import annotations
 

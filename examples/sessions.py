@@ -5,7 +5,7 @@
 
 The rows tell the time. A visit ends with the first click after a gap, or, if there is none, when the clicks of others
 show that half an hour has passed. Clicks that come more than ten minutes late are set aside.
-"""  # noqa: INP001 - a script, not a package
+"""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def kernels() -> None:
     """Compile what Spark's Python workers will route with: each of them would do it, all at the same time."""
     from skewless import GROUPINGS
+    from skewless.substreams import substreams_of
 
     keys = np.arange(5, dtype=np.uint64)
     for make in GROUPINGS.values():
@@ -49,6 +50,7 @@ def kernels() -> None:
             router.route(keys, 0)
         states = grouping.barrier([router.snapshot() for router in routers], 1)
         grouping.resume(grouping.merge(states)).route(keys, 1)
+    substreams_of(keys, 2)
 
 
 @pytest.fixture(scope="session")
