@@ -14,7 +14,7 @@ from skewless.diagnose import Diagnosis, check_request
 from skewless.diagnose import diagnose as diagnose_distribution
 from skewless.errors import SkewlessError
 from skewless.key_distribution import CLASSES, HEAD, LONGEST_NAME, KeyDistribution, by_size
-from skewless.spark.grouped import require_keys
+from skewless.spark.columns import require_keys
 from skewless.spark.inputs import FileInput
 from skewless.spark.merge import quoted, safe_names
 

@@ -9,25 +9,17 @@ from math import gcd
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VariantType,
-)
+from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZType, TimestampType
 
 from skewless.combiners import Combiner, Count
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError
 from skewless.groupings import Auto, Even, Grouping, make_grouping
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
+from skewless.spark.columns import columns_of, has_watermark, micros_of, require_column, require_keys
 from skewless.spark.ledger import Ledger
 from skewless.spark.merge import (
     TIME,
@@ -42,14 +34,12 @@ from skewless.spark.merge import (
 )
 from skewless.spark.plan import explain
 from skewless.spark.route import require_retry_guards, worker_and_arrival, worker_column
-from skewless.spark.session import reason_of
 from skewless.spark.shared_directory import SharedDirectory, absolute
 from skewless.spark.state_store import StateStore
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost, Work
 
 WORKER: Final = "skewless_worker"
-_NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 
 
 def group(
@@ -127,13 +117,13 @@ class Grouped:
         `watermark` is how late rows may come in a stream; a watermark that the DataFrame already has on this column
         serves as well.
         """
-        _require_column(self.df, time, "time")
+        require_column(self.df, time, "time")
         kind = self.df.schema[time].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType):
             raise SkewlessError(
                 f"column {time!r} must be a timestamp to be cut into windows; it is {kind.simpleString()}"
             )
-        if watermark is not None and _has_watermark(self.df, time):
+        if watermark is not None and has_watermark(self.df, time):
             raise SkewlessError(f"column {time!r} has a watermark already: leave it out here, or there")
         return replace(
             self,
@@ -235,7 +225,7 @@ class Grouped:
             raise SkewlessError("stateful takes the rows as they are: leave out window, and let the processor cut time")
         for what, column in (("order", order_by), ("time", time)):
             if column is not None:
-                _require_column(self.df, column, what)
+                require_column(self.df, column, what)
         if self.df.isStreaming and state is None:
             raise SkewlessError("a stream needs a directory for its state, to which all executors have access: state=…")
         self._check({})
@@ -251,8 +241,8 @@ class Grouped:
             processor=processor,
             keys=self.keys,
             row_schema=self._arrow(rows.schema, columns),
-            state_columns=self._arrow(_ddl(processor, "state")),
-            output_columns=self._arrow(_ddl(processor, "output")),
+            state_columns=self._arrow(columns_of(processor, "state")),
+            output_columns=self._arrow(columns_of(processor, "output")),
             on_error=on_error or ("fail" if rejects is None else "reject"),
         )
         work = StatefulWork(
@@ -298,7 +288,7 @@ class Grouped:
         kind = self.df.schema[time].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType):
             raise SkewlessError(f"column {time!r} must be a timestamp to tell the time; it is {kind.simpleString()}")
-        return EventTime(column=time, delay_ms=_micros(self.df.sparkSession, watermark) // 1000)
+        return EventTime(column=time, delay_ms=micros_of(self.df.sparkSession, watermark) // 1000)
 
     def _watermarked(self) -> DataFrame:
         windowing = self.windowing
@@ -322,9 +312,9 @@ class Grouped:
         if self.windowing is None:
             return work
         spark, windowing = self.df.sparkSession, self.windowing
-        duration = _micros(spark, windowing.duration)
-        pane = duration if windowing.slide is None else gcd(duration, _micros(spark, windowing.slide))
-        offset = 0 if windowing.start is None else _micros(spark, windowing.start)
+        duration = micros_of(spark, windowing.duration)
+        pane = duration if windowing.slide is None else gcd(duration, micros_of(spark, windowing.slide))
+        offset = 0 if windowing.start is None else micros_of(spark, windowing.start)
         return replace(work, time=windowing.time, pane_us=pane, offset_us=offset)
 
     def _check(self, combiners: Mapping[str, Combiner]) -> None:
@@ -336,7 +326,7 @@ class Grouped:
                     "skewless.combiners, or a class of your own derived from them; whole groups go through apply"
                 )
             for column in combiner.columns:
-                _require_column(self.df, column, f"input of {name}")
+                require_column(self.df, column, f"input of {name}")
         require_retry_guards(self.df.sparkSession)
         if self.grouping.needs_frequencies:
             raise SkewlessError(
@@ -359,59 +349,8 @@ class Grouped:
             )
 
 
-def require_keys(df: DataFrame, keys: Sequence[str], what: str) -> None:
-    """Refuse key columns that are not there, or that no key can be made of."""
-    if not keys:
-        raise SkewlessError(f"{what} needs at least one key column; got none")
-    for key in keys:
-        _require_column(df, key, "key")
-        _require_key_type(key, df.schema[key].dataType)
-
-
-def _require_column(df: DataFrame, column: str, what: str) -> None:
-    if column not in df.columns:
-        raise unknown_name(f"{what} column", column, df.columns)
-
-
-def _has_watermark(df: DataFrame, time: str) -> bool:
-    return "spark.watermarkDelayMs" in df.schema[time].metadata
-
-
-def _require_key_type(key: str, kind: DataType) -> None:
-    if isinstance(kind, _NO_KEYS):
-        raise SkewlessError(
-            f"column {key!r} is of type {kind.simpleString()}, which cannot be a key: take a string, a number, a date "
-            "or a timestamp out of it first"
-        )
-
-
 def _window_field(time: DataType) -> StructField:
     return StructField(WINDOW, StructType([StructField("start", time), StructField("end", time)]))
-
-
-def _ddl(processor: Processor, what: str) -> StructType:
-    """Read the columns that a processor names."""
-    text = getattr(processor, what, None)
-    name = type(processor).__name__
-    if not isinstance(text, str):
-        raise SkewlessError(f"{name} must name the columns of its {what}, as in: {what} = 'n bigint, last timestamp'")
-    try:
-        return StructType([*StructType.fromDDL(text)])  # type: ignore[misc] # of columns it is a struct
-    except Exception as error:
-        raise SkewlessError(f"cannot read the {what} of {name}, {text!r}: {reason_of(error)}") from error
-
-
-def _micros(spark: SparkSession, interval: str) -> int:
-    """Read an interval as Spark's window does."""
-    text = interval.replace("'", "''")
-    try:
-        row = spark.sql(f"SELECT unix_micros(timestamp_micros(0) + INTERVAL '{text}') AS us").first()
-    except Exception as error:
-        raise SkewlessError(f"cannot read {interval!r} as a length of time: write for example '30 seconds'") from error
-    micros = 0 if row is None else int(row["us"])
-    if micros <= 0:
-        raise SkewlessError(f"a length of time must be positive; got {interval!r}")
-    return micros
 
 
 def _without_worker(function: Callable[..., Any]) -> Callable[..., Any]:
