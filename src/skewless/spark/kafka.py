@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -194,21 +195,23 @@ class KafkaInput(Input):
         options = {"startingOffsets": "earliest", "subscribe": self.address.topic, **self.address.for_spark}
         if not streaming:
             options.pop("maxOffsetsPerTrigger", None)
-        try:
+        with _connector(spark):
             table: DataFrame = reader.format("kafka").options(**options).load()
-        except AnalysisException as error:
-            if "kafka" in str(error).lower() and "find" in str(error).lower():
-                raise missing_connector(spark) from error
-            raise
         return table
 
 
-def missing_connector(spark: SparkSession) -> SkewlessError:
-    """Say how to get what PySpark does not bring."""
-    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-    return SkewlessError(
-        f"Spark has no connector to Kafka here: add it with --packages {package}, or its jars with --jars"
-    )
+@contextmanager
+def _connector(spark: SparkSession) -> Iterator[None]:
+    """Say how to get what PySpark does not bring, where it is missing."""
+    try:
+        yield
+    except AnalysisException as error:
+        if "kafka" not in str(error).lower() or "find" not in str(error).lower():
+            raise
+        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+        raise SkewlessError(
+            f"Spark has no connector to Kafka here: add it with --packages {package}, or its jars with --jars"
+        ) from error
 
 
 def topic_names(source: str, sources: int, workers: int, grouping: str) -> tuple[str, str]:
@@ -264,9 +267,5 @@ class KafkaSink:
             self._send(spark.createDataFrame(rows, "key string, value string"), self.topics(sources)[1])
 
     def _send(self, messages: DataFrame, topic: str) -> None:
-        try:
+        with _connector(messages.sparkSession):
             messages.write.format("kafka").options(**self.address.for_spark, topic=topic).save()
-        except AnalysisException as error:
-            if "kafka" in str(error).lower() and "find" in str(error).lower():
-                raise missing_connector(messages.sparkSession) from error
-            raise
