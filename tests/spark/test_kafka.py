@@ -17,11 +17,12 @@ from services.standalone import wait_for
 from skewless.cli.main import main
 from skewless.errors import SkewlessError
 from skewless.groupings import make_grouping
+from skewless.kafka_address import Address
 
 pytest.importorskip("pyspark")
 
 from skewless.spark.apps import VWAP, WORD_COUNT
-from skewless.spark.kafka import Address, KafkaInput
+from skewless.spark.kafka import KafkaInput
 from skewless.spark.pipeline import Pipeline
 from skewless.spark.report import RunReport
 

@@ -20,7 +20,7 @@ from skewless.groupings import make_grouping
 
 pytest.importorskip("pyspark")
 
-from skewless.spark.durations import parse_duration
+from skewless.durations import parse_duration
 from skewless.spark.inputs import FileInput, Input, NamedStream, RateInput
 from skewless.spark.pipeline import Pipeline
 from skewless.spark.report import Progress, RunReport

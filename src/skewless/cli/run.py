@@ -20,6 +20,7 @@ from rich.table import Table
 from skewless.cli import options
 from skewless.errors import SkewlessError
 from skewless.groupings import make_grouping
+from skewless.kafka_address import SCHEME, Address
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import Row, SparkSession
@@ -131,7 +132,6 @@ def run_command(
     """
     require_spark()
     from skewless.spark.apps import make_app  # noqa: PLC0415 - see above
-    from skewless.spark.kafka import SCHEME, Address  # noqa: PLC0415
     from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
@@ -237,7 +237,7 @@ def _choose_input(
 
 def _file_or_topic(path: str, key: str | None, time: str | None, columns: tuple[tuple[str, str], ...]) -> Input:
     from skewless.spark.inputs import FileInput  # noqa: PLC0415
-    from skewless.spark.kafka import SCHEME, Address, KafkaInput  # noqa: PLC0415
+    from skewless.spark.kafka import KafkaInput  # noqa: PLC0415
 
     if path.startswith(SCHEME):
         return KafkaInput(address=Address.parse(path), key=key, time=time, columns=columns)

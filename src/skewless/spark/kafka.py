@@ -7,13 +7,10 @@ be used is set aside with its topic, partition and offset.
 from __future__ import annotations
 
 import json
-import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
@@ -22,72 +19,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from skewless.errors import SkewlessError
+from skewless.kafka_address import SCHEME, Address
 from skewless.spark.application import TIME, Application
-from skewless.spark.durations import as_timedelta
 from skewless.spark.inputs import Input, Opened, as_time, values_of
 from skewless.spark.merge import quoted
 
-SCHEME: Final = "kafka://"
-
 _CORRUPT: Final = "skewless_corrupt"
-_OWN: Final = ("format", "timeout")  # options that are ours and not the connector's
 _FORMATS: Final = ("text", "json")
 _MESSAGE: Final = "skewless_message"
 _TEXT: Final = "skewless_text"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Address:
-    """Brokers, a topic, and options of Spark's connector; `kafka.*` goes to the client itself.
-
-    >>> Address.parse("kafka://one:9092,two:9092/clicks?maxOffsetsPerTrigger=1000")
-    Address(servers='one:9092,two:9092', topic='clicks')
-
-    Options may hold secrets and are never shown.
-    """
-
-    servers: str
-    topic: str
-    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-    @classmethod
-    def parse(cls, url: str) -> Address:
-        """Read kafka://host:port,host:port/topic?option=value."""
-        parts = urlsplit(url)
-        servers, topic = parts.netloc, parts.path.strip("/")
-        if parts.scheme != "kafka" or not servers or "@" in servers:
-            raise SkewlessError("a topic is written as kafka://host:port/topic?option=value; secrets go into options")
-        for server in servers.split(","):
-            host, _, port = server.rpartition(":")
-            if not host or not port.isdigit():
-                raise SkewlessError(f"a broker is written as host:port; got {server!r}")
-        return cls(servers=servers, topic=topic, options=tuple(parse_qsl(parts.query, keep_blank_values=True)))
-
-    def option(self, name: str, default: str) -> str:
-        """Give one of our own options."""
-        return dict(self.options).get(name, default)
-
-    @property
-    def for_spark(self) -> dict[str, str]:
-        """The options as the connector takes them."""
-        given = {name: value for name, value in self.options if name not in _OWN}
-        return {"kafka.bootstrap.servers": self.servers, **given}
-
-    def require_broker(self) -> None:
-        """Refuse, after the time that `timeout` allows (10 s), if no broker answers."""
-        timeout = as_timedelta(self.option("timeout", "10s")).total_seconds()
-        end = time.monotonic() + timeout
-        while True:
-            for server in self.servers.split(","):
-                host, _, port = server.rpartition(":")
-                try:
-                    socket.create_connection((host.strip("[]"), int(port)), timeout=min(5.0, timeout)).close()
-                except (OSError, OverflowError):
-                    continue
-                return
-            if time.monotonic() >= end:
-                raise SkewlessError(f"no broker answers at {self.servers} within {timeout:g} s")
-            time.sleep(0.2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,15 +19,16 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructField, StructType
 
+from skewless.durations import parse_duration
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings import Grouping
+from skewless.kafka_address import Address
 from skewless.spark.application import Application
 from skewless.spark.apps import COUNT
 from skewless.spark.directories import claim, directory, is_empty, make_directory
-from skewless.spark.durations import parse_duration
 from skewless.spark.grouped import group
 from skewless.spark.inputs import Input, RateInput, no_time
-from skewless.spark.kafka import Address, KafkaInput, KafkaSink, partitions_of
+from skewless.spark.kafka import KafkaInput, KafkaSink, partitions_of
 from skewless.spark.ledger import Ledger
 from skewless.spark.observer import BatchMetrics, Observer
 from skewless.spark.report import Progress, RunReport, Watch, differences, dropped, flat, most, plain_row

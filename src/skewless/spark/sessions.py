@@ -10,10 +10,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from skewless.durations import as_timedelta, parse_duration
 from skewless.errors import SkewlessError
 from skewless.processors import KeyState, Processor, Row
 from skewless.spark.application import Application
-from skewless.spark.durations import as_timedelta, parse_duration
 from skewless.spark.grouped import Grouped
 
 
