@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import skewless
-from skewless.cli import compare, demo, diagnose, groupings, run, simulate, streams, watch
+from skewless.cli import compare, demo, diagnose, experiment, groupings, run, simulate, streams, watch
 from skewless.errors import SkewlessError
 
 _BAD_INPUT: Final = 2
@@ -31,6 +31,7 @@ app.command("demo")(demo.demo_command)
 app.command("groupings")(groupings.groupings_command)
 app.command("streams")(streams.streams_command)
 app.command("watch")(watch.watch_command)
+app.add_typer(experiment.app, name="experiment")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,147 @@
+"""`skewless experiment`: the tables and figures of the papers, run here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, get_args
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from skewless.cli import options
+from skewless.cli.run import require_spark, spark_session
+from skewless.errors import SkewlessError
+from skewless.experiments import PAPERS, choose_experiments, experiment_names, load_experiment
+from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Preset, Rows
+from skewless.experiments.results import Results
+from skewless.experiments.runner import run_on_spark, run_simulated
+
+app: Final = typer.Typer(
+    help="Run the tables and figures of the papers; see their numbers beside ours.", no_args_is_help=True
+)
+
+_ENGINES: Final = (SIMULATED, SPARK, "both")
+PresetName = Annotated[str, typer.Option("--preset", "-p", help="How large: small (seconds), or full (as reported).")]
+ResultsPath = Annotated[Path, typer.Option("--results", help="Directory of results, apart by version of the sources.")]
+
+
+@app.command("list")
+def list_command(as_json: options.Json = False) -> None:
+    """Name all experiments with what they show."""
+    found = {name: load_experiment(name) for name in experiment_names()}
+    if as_json:
+        typer.echo(json.dumps([{"name": name, "title": one.title, "claim": one.claim} for name, one in found.items()]))
+        return
+    console = Console()
+    for paper, title in PAPERS.items():
+        table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        for name, one in found.items():
+            if name.startswith(f"{paper}-"):
+                table.add_row(name, one.title + (" (also on Spark)" if one.on_spark else ""))
+        console.print(table, "")
+
+
+@app.command("run")
+def run_command(
+    names: Annotated[list[str], typer.Argument(help="Experiments, papers (dkg, dstream, dakg, slb), or all.")],
+    preset: PresetName = "full",
+    engine: Annotated[
+        str, typer.Option(help="Where: simulated, spark (the real pipeline, where an experiment has one), or both.")
+    ] = SIMULATED,
+    results: ResultsPath = Path("results"),
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Processes at a time; default: all cores.")] = None,
+    spark_log: Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run experiments, and say whether each claim holds. A run that was interrupted goes on where it was.
+
+    Example: skewless experiment run dkg-figure-11 --preset small
+
+    Example: skewless experiment run all
+    """
+    chosen, size = choose_experiments(names), check_preset(preset)
+    if engine not in _ENGINES:
+        raise SkewlessError(f"--engine must be one of {', '.join(_ENGINES)}; got {engine!r}")
+    if jobs is not None and jobs < 1:
+        raise SkewlessError(f"--jobs must be at least 1; got {jobs}")
+    store = Results.at(results)
+    if engine != SPARK:
+        with _Bars() as bars:
+            run_simulated(chosen, size, store, jobs=jobs or os.cpu_count() or 1, progress=bars.show)
+    if engine != SIMULATED:
+        _run_on_spark(chosen, size, store, spark_log, alone=engine == SPARK)
+    verdicts = [_verdict(name, store.load_table(name, size)[0]) for name in chosen]
+    if as_json:
+        typer.echo(json.dumps({"version": store.version, "preset": size, "experiments": verdicts}))
+        return
+    _print(verdicts)
+    typer.echo(f"Tables are in {results / store.version / size}; a page of them: skewless experiment report")
+
+
+def _run_on_spark(names: Sequence[str], preset: Preset, store: Results, log: str | None, *, alone: bool) -> None:
+    able = [name for name in names if load_experiment(name).on_spark is not None]
+    if not able:
+        if alone:
+            raise SkewlessError(
+                f"none of these runs on Spark: {', '.join(names)}; `skewless experiment list` says which"
+            )
+        return
+    require_spark()
+    masters = {load_experiment(name).on_spark.master for name in able}  # type: ignore[union-attr] # chosen so above
+    with _Bars() as bars, spark_session(max(masters), log) as spark:
+        run_on_spark(able, preset, store, spark, progress=bars.show)
+
+
+def check_preset(text: str) -> Preset:
+    """Refuse what is no preset."""
+    for preset in get_args(Preset):
+        if text == preset:
+            return preset  # type: ignore[no-any-return] # one of the literals
+    raise SkewlessError(f"--preset must be one of {', '.join(PRESETS)}; got {text!r}")
+
+
+def _verdict(name: str, rows: Rows) -> dict[str, object]:
+    experiment = load_experiment(name)
+    if not rows:
+        return {"name": name, "verdict": "was not run", "checks": []}
+    checks = [{"what": one.what, "holds": one.holds, "found": one.found} for one in experiment.expect(rows)]
+    return {"name": name, "verdict": experiment.verdict(rows).value, "checks": checks}
+
+
+def _print(verdicts: Sequence[dict[str, object]]) -> None:
+    table = Table("experiment", "verdict", "checks", title="Claims of the papers", title_justify="left")
+    for one in verdicts:
+        checks = one["checks"]
+        assert isinstance(checks, list)
+        lines = [f"{'✓' if check['holds'] else '✗'} {check['what']}: {check['found']}" for check in checks]
+        table.add_row(str(one["name"]), str(one["verdict"]), "\n".join(lines))
+    Console().print(table)
+
+
+class _Bars:
+    """A bar for each experiment on standard error, if that is a terminal."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, name: str, done: int, total: int) -> None:
+        """Move the bar of an experiment."""
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(name, total=total)
+        self._progress.update(self._tasks[name], completed=done, visible=done < total)

@@ -1,0 +1,1 @@
+"""Rivetti et al.: Efficient Key Grouping for Near-Optimal Load Balancing."""

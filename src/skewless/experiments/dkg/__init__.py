@@ -1,0 +1,1 @@
+"""Dalabasmaz & Can: Dynamic Key Grouping."""

@@ -1,0 +1,1 @@
+"""Chen, Zhang & Jin: Popularity-aware Differentiated Distributed Stream Processing (DStream)."""

@@ -1,0 +1,210 @@
+"""Where results lie: apart by version of what computed them, so that no table ever mixes two.
+
+`<root>/<version>/points/` holds the rows of single steps, from which an interrupted run goes on; `<root>/<version>/
+<preset>/` the table of each experiment as Parquet and CSV, with its provenance.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from inspect import getsource, isclass, isfunction, unwrap
+from os import replace
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skewless
+from skewless.errors import SkewlessError
+from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Experiment, Preset, Row, Rows
+
+ENGINES: Final = (SIMULATED, SPARK)
+_SOURCES: Final = Path(skewless.__file__).parent
+_NOT_COMPUTING: Final = ("cli", "experiments", "sinks", "spark")  # changes there leave simulated numbers as they are
+_LIBRARIES: Final = ("numpy", "numba", "pyarrow", "pyspark")
+
+
+@cache
+def fingerprint(*, spark: bool = False) -> str:
+    """Give a checksum of the sources that numbers depend on."""
+    digest = sha256()
+    for path in sorted(_SOURCES.rglob("*.py")):
+        top = path.relative_to(_SOURCES).parts[0]
+        if top not in _NOT_COMPUTING or (spark and top == "spark"):
+            digest.update(path.relative_to(_SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def this_version() -> str:
+    """Name the version of the sources at hand."""
+    return f"{skewless.__version__}-{fingerprint()[:10]}"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one version below a root."""
+
+    root: Path
+    version: str
+
+    @classmethod
+    def at(cls, root: Path) -> Results:
+        """Give those of the sources at hand."""
+        return cls(root, this_version())
+
+    @classmethod
+    def latest(cls, root: Path, preset: Preset) -> Results:
+        """Give those of the version at hand or, where there are none, of the one that was computed last."""
+        own = cls.at(root)
+        found = sorted(root.glob(f"*/{preset}/*.json"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise SkewlessError(f"there are no results of preset {preset} in {root}: skewless experiment run all")
+        return own if any(path.parts[-3] == own.version for path in found) else cls(root, found[-1].parts[-3])
+
+    def key(self, run: Callable[..., Any], point: Mapping[str, Any], engine: str) -> str:
+        """Identify a step by all that its rows depend on."""
+        parts = [fingerprint(spark=engine == SPARK), *_texts(run), dict(point)]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def load_point(self, key: str) -> Rows | None:
+        """Give the rows of a step if it was computed."""
+        path = self.root / self.version / "points" / f"{key}.json"
+        try:
+            return Rows(json.loads(path.read_text()))
+        except (FileNotFoundError, ValueError):  # not there, or torn by a crash
+            return None
+
+    def save_point(self, key: str, rows: Iterable[Row]) -> None:
+        """Keep the rows of a step, at once or not at all."""
+        path = self.root / self.version / "points" / f"{key}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps([dict(row) for row in rows]))
+        replace(draft, path)
+
+    def save_table(self, name: str, preset: Preset, engine: str, rows: Rows, provenance: Mapping[str, Any]) -> None:
+        """Write the rows of an experiment as Parquet and CSV, with where they come from."""
+        folder = self.root / self.version / preset
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = _stem(name, engine)
+        names = list(dict.fromkeys(column for row in rows for column in row))
+        pq.write_table(
+            pa.Table.from_pylist([{c: row.get(c) for c in names} for row in rows]), folder / f"{stem}.parquet"
+        )
+        write_csv(folder / f"{stem}.csv", rows)
+        (folder / f"{stem}.json").write_text(json.dumps(provenance, indent=1))
+
+    def load_table(self, name: str, preset: Preset) -> tuple[Rows, list[dict[str, Any]]]:
+        """Give the rows of an experiment from all engines that ran it, and their provenance."""
+        folder = self.root / self.version / preset
+        rows, provenance = Rows(), []
+        for engine in ENGINES:
+            path = folder / f"{_stem(name, engine)}.json"
+            if path.exists():
+                rows += pq.read_table(path.with_suffix(".parquet")).to_pylist()
+                provenance.append(json.loads(path.read_text()))
+        return rows, provenance
+
+
+def _texts(function: Callable[..., Any]) -> list[str]:
+    """Give the text of a function and of all that it uses of the experiments, so that other changes leave its rows."""
+    found: dict[str, str] = {}
+    waiting: list[tuple[str, Any]] = [(function.__qualname__, function)]
+    while waiting:
+        name, used = waiting.pop()
+        used = unwrap(getattr(used, "py_func", used))  # a kernel's own function, a cached one's
+        if not (isfunction(used) or isclass(used)):
+            found.setdefault(name, repr(used))
+        elif used.__module__.startswith("skewless.experiments") and f"{used.__module__}.{name}" not in found:
+            found[f"{used.__module__}.{name}"] = text = getsource(used)
+            known = vars(sys.modules[used.__module__])
+            words = {node.id for node in ast.walk(ast.parse(dedent(text))) if isinstance(node, ast.Name)}
+            waiting += [(word, known[word]) for word in sorted(words & known.keys()) if _is_plain(known[word])]
+    return [f"{name}: {text}" for name, text in sorted(found.items())]
+
+
+def _is_plain(value: Any) -> bool:
+    """Say whether a global is code or a value that looks the same in every process."""
+    value = getattr(value, "py_func", value)
+    return callable(value) or isinstance(value, (int, float, str, tuple, frozenset, dict))
+
+
+def _stem(name: str, engine: str) -> str:
+    return name if engine == SIMULATED else f"{name}.{engine}"
+
+
+def write_csv(path: Path, rows: Rows) -> None:
+    """Write rows as CSV; numbers are written in full, so that reading them gives the same ones."""
+    names = list(dict.fromkeys(column for row in rows for column in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_csv(path: Path) -> Rows:
+    """Read what `write_csv` has written: numbers and truth values are what they were, nothing is None."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return Rows({name: _value(text) for name, text in row.items()} for row in csv.DictReader(file))
+
+
+def _value(text: str) -> Any:
+    if text in {"", "True", "False"}:
+        return None if text == "" else text == "True"
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def provenance_of(experiment: Experiment, name: str, preset: Preset, engine: str, seconds: float, n_points: int) -> Row:
+    """Say where rows come from."""
+    return {
+        "experiment": name,
+        "title": experiment.title,
+        "preset": preset,
+        "engine": engine,
+        "version": this_version(),
+        "commit": _commit(),
+        "points": n_points,
+        "seconds": round(seconds, 2),
+        "computed": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        **{library: found for library in _LIBRARIES if (found := _version(library))},
+    }
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def _commit() -> str | None:
+    """Name the commit of the sources, with a plus behind it where they were changed since; None outside of git."""
+    try:
+        command = ["git", "-C", str(_SOURCES), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - ours
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+__all__ = ["PRESETS", "Results", "fingerprint", "provenance_of", "read_csv", "this_version", "write_csv"]

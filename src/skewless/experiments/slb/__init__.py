@@ -1,0 +1,1 @@
+"""Guo & Zhou: Stateful Load Balancing for Parallel Stream Processing."""
