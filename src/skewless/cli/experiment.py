@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final, get_args
+from typing import Annotated, Any, Final, get_args
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -72,8 +75,8 @@ def run_command(
         raise SkewlessError(f"--jobs must be at least 1; got {jobs}")
     store = Results.at(results)
     if engine != SPARK:
-        with _Bars() as bars:
-            run_simulated(chosen, size, store, jobs=jobs or os.cpu_count() or 1, progress=bars.show)
+        with _bars() as show:
+            run_simulated(chosen, size, store, jobs=jobs or os.cpu_count() or 1, progress=show)
     if engine != SIMULATED:
         _run_on_spark(chosen, size, store, spark_log, alone=engine == SPARK)
     verdicts = [_verdict(name, store.load_table(name, size)[0]) for name in chosen]
@@ -94,8 +97,8 @@ def _run_on_spark(names: Sequence[str], preset: Preset, store: Results, log: str
         return
     require_spark()
     masters = {load_experiment(name).on_spark.master for name in able}  # type: ignore[union-attr] # chosen so above
-    with _Bars() as bars, spark_session(max(masters), log) as spark:
-        run_on_spark(able, preset, store, spark, progress=bars.show)
+    with _bars() as show, spark_session(max(masters), log) as spark:
+        run_on_spark(able, preset, store, spark, progress=show)
 
 
 def check_preset(text: str) -> Preset:
@@ -106,42 +109,32 @@ def check_preset(text: str) -> Preset:
     raise SkewlessError(f"--preset must be one of {', '.join(PRESETS)}; got {text!r}")
 
 
-def _verdict(name: str, rows: Rows) -> dict[str, object]:
-    experiment = load_experiment(name)
+def _verdict(name: str, rows: Rows) -> dict[str, Any]:
     if not rows:
         return {"name": name, "verdict": "was not run", "checks": []}
-    checks = [{"what": one.what, "holds": one.holds, "found": one.found} for one in experiment.expect(rows)]
-    return {"name": name, "verdict": experiment.verdict(rows).value, "checks": checks}
+    outcome = load_experiment(name).judge(rows)
+    return {"name": name, "verdict": outcome.verdict.value, "checks": [asdict(check) for check in outcome.checks]}
 
 
-def _print(verdicts: Sequence[dict[str, object]]) -> None:
+def _print(verdicts: Sequence[Mapping[str, Any]]) -> None:
     table = Table("experiment", "verdict", "checks", title="Claims of the papers", title_justify="left")
     for one in verdicts:
-        checks = one["checks"]
-        assert isinstance(checks, list)
-        lines = [f"{'✓' if check['holds'] else '✗'} {check['what']}: {check['found']}" for check in checks]
-        table.add_row(str(one["name"]), str(one["verdict"]), "\n".join(lines))
+        lines = [f"{'✓' if check['holds'] else '✗'} {check['what']}: {check['found']}" for check in one["checks"]]
+        table.add_row(one["name"], one["verdict"], escape("\n".join(lines)))
     Console().print(table)
 
 
-class _Bars:
-    """A bar for each experiment on standard error, if that is a terminal."""
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar for each experiment on standard error, if that is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[str, TaskID] = {}
 
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._tasks: dict[str, TaskID] = {}
+    def show(name: str, done: int, total: int) -> None:
+        if name not in tasks:
+            tasks[name] = progress.add_task(name, total=total)
+        progress.update(tasks[name], completed=done, visible=done < total)
 
-    def __enter__(self) -> _Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def show(self, name: str, done: int, total: int) -> None:
-        """Move the bar of an experiment."""
-        if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, total=total)
-        self._progress.update(self._tasks[name], completed=done, visible=done < total)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield show

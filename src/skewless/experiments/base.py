@@ -1,16 +1,14 @@
-"""What an experiment is: a paper's claim, the points of a sweep, one pure function, and what is expected of its rows."""
+"""What an experiment is: a paper's claim, the points of a sweep, one pure function, and what is expected of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from itertools import pairwise
+from typing import Any, Final, Literal, overload
 
 from skewless.errors import SkewlessError
-
-if TYPE_CHECKING:  # PySpark is an extra, and slow to import
-    from pyspark.sql import SparkSession
 
 Row = Mapping[str, Any]
 Preset = Literal["small", "full"]
@@ -76,7 +74,7 @@ def ordered(what: str, values: Mapping[Any, float], *, slack: float = 0.0) -> Ch
     Check(what='latency', holds=True, found='shuffle 1 ≤ even 1.1 ≤ key 9', exact=False)
     """
     numbers = list(values.values())
-    holds = all(after >= before * (1 - slack) for before, after in zip(numbers, numbers[1:], strict=False))
+    holds = all(after >= before * (1 - slack) for before, after in pairwise(numbers))
     return Check(what, holds, " ≤ ".join(f"{name} {value:.4g}" for name, value in values.items()))
 
 
@@ -150,9 +148,6 @@ class OnSpark:
     run: Callable[..., Iterable[Row]]
     master: str = "local[12]"
 
-    def __call__(self, spark: SparkSession, **point: Any) -> Iterable[Row]:
-        return self.run(spark, **point)
-
 
 class Verdict(Enum):
     """What became of a claim."""
@@ -160,6 +155,26 @@ class Verdict(Enum):
     REPRODUCED = "reproduced"
     IN_SHAPE = "reproduced in shape"
     NOT = "not reproduced"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an experiment."""
+
+    checks: tuple[Check, ...]
+    numbers: tuple[Number, ...]
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that do not hold."""
+        return [check for check in self.checks if not check.holds]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Reproduced if all holds; in shape if only numbers differ from those that the paper prints."""
+        if not self.failed:
+            return Verdict.REPRODUCED
+        return Verdict.IN_SHAPE if all(check.exact for check in self.failed) else Verdict.NOT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +208,6 @@ class Experiment:
     full_only: frozenset[str] = frozenset()
     on_spark: OnSpark | None = None
 
-    def verdict(self, rows: Rows) -> Verdict:
+    def judge(self, rows: Rows) -> Outcome:
         """Judge the rows of a run."""
-        failed = [check for check in self.expect(rows) if not check.holds]
-        if not failed:
-            return Verdict.REPRODUCED
-        return Verdict.IN_SHAPE if all(check.exact for check in failed) else Verdict.NOT
+        return Outcome(tuple(self.expect(rows)), tuple(self.compare(rows)))

@@ -51,7 +51,7 @@ def draw(experiment: Experiment, rows: Rows) -> str:
     panels = experiment.panels
     columns = min(len(panels), 2 if len(panels) == 4 else _WIDE)
     lines = ceil(len(panels) / columns)
-    style = {
+    style: Any = {
         "svg.fonttype": "none", "svg.hashsalt": "skewless", "font.size": 9, "font.family": "sans-serif",
         "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _INK, "xtick.color": _INK, "ytick.color": _INK,
     }  # fmt: skip

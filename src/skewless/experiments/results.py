@@ -13,13 +13,13 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from inspect import getsource, isclass, isfunction, unwrap
-from os import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final
@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 import skewless
 from skewless.errors import SkewlessError
-from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Experiment, Preset, Row, Rows
+from skewless.experiments.base import SIMULATED, SPARK, Experiment, Preset, Row, Rows
 
 ENGINES: Final = (SIMULATED, SPARK)
 _SOURCES: Final = Path(skewless.__file__).parent
@@ -93,7 +93,7 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps([dict(row) for row in rows]))
-        replace(draft, path)
+        draft.replace(path)
 
     def save_table(self, name: str, preset: Preset, engine: str, rows: Rows, provenance: Mapping[str, Any]) -> None:
         """Write the rows of an experiment as Parquet and CSV, with where they come from."""
@@ -146,11 +146,14 @@ def _stem(name: str, engine: str) -> str:
     return name if engine == SIMULATED else f"{name}.{engine}"
 
 
+def _columns(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
 def write_csv(path: Path, rows: Rows) -> None:
     """Write rows as CSV; numbers are written in full, so that reading them gives the same ones."""
-    names = list(dict.fromkeys(column for row in rows for column in row))
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer = csv.DictWriter(file, _columns(rows), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -164,11 +167,10 @@ def read_csv(path: Path) -> Rows:
 def _value(text: str) -> Any:
     if text in {"", "True", "False"}:
         return None if text == "" else text == "True"
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return float(text)
     return text
 
 
@@ -205,6 +207,3 @@ def _commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - ours
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-__all__ = ["PRESETS", "Results", "fingerprint", "provenance_of", "read_csv", "this_version", "write_csv"]

@@ -33,7 +33,7 @@ class _Step:
 def run_simulated(
     names: Sequence[str], preset: Preset, results: Results, *, jobs: int = 1, progress: Progress | None = None
 ) -> dict[str, Rows]:
-    """Run the simulated part of experiments; gives the rows of each, and writes its table when its last step is done."""
+    """Run the simulated part of experiments; give the rows of each, and write its table when its last step is done."""
     plans = {name: _plan(name, preset, results) for name in names}
     tracker = _Tracker(plans, preset, results, SIMULATED, progress)
     missing = {step.key: step for plan in plans.values() for step in plan if not tracker.take(step)}
@@ -48,14 +48,12 @@ def run_on_spark(
     names: Sequence[str], preset: Preset, results: Results, spark: SparkSession, *, progress: Progress | None = None
 ) -> dict[str, Rows]:
     """Run the part on Spark, of those experiments that have one, step by step."""
-    names = [name for name in names if load_experiment(name).on_spark is not None]
-    plans = {name: _plan(name, preset, results, SPARK) for name in names}
+    able = {name: on_spark for name in names if (on_spark := load_experiment(name).on_spark) is not None}
+    plans = {name: _plan(name, preset, results, SPARK) for name in able}
     tracker = _Tracker(plans, preset, results, SPARK, progress)
     for step in {step.key: step for plan in plans.values() for step in plan if not tracker.take(step)}.values():
-        on_spark = load_experiment(step.experiment).on_spark
-        assert on_spark is not None
         begin = perf_counter()
-        rows = Rows({**row, "engine": SPARK} for row in on_spark(spark, **step.point))
+        rows = Rows({**row, "engine": SPARK} for row in able[step.experiment].run(spark, **step.point))
         results.save_point(step.key, rows)
         tracker.add(step.key, rows, perf_counter() - begin)
     return tracker.finished
@@ -63,9 +61,8 @@ def run_on_spark(
 
 def _plan(name: str, preset: Preset, results: Results, engine: str = SIMULATED) -> list[_Step]:
     experiment = load_experiment(name)
-    source = experiment if engine == SIMULATED else experiment.on_spark
-    assert source is not None
-    return [_Step(name, point, results.key(source.run, point, engine)) for point in source.points(preset)]
+    sweep = experiment.on_spark if engine == SPARK and experiment.on_spark is not None else experiment
+    return [_Step(name, point, results.key(sweep.run, point, engine)) for point in sweep.points(preset)]
 
 
 def _run(step: _Step) -> tuple[_Step, Rows, float]:
