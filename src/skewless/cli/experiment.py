@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -85,6 +87,34 @@ def run_command(
         return
     _print(verdicts)
     typer.echo(f"Tables are in {results / store.version / size}; a page of them: skewless experiment report")
+
+
+@app.command("report")
+def report_command(
+    to: Annotated[Path | None, typer.Option(help="Directory for the page; default: below --results.")] = None,
+    preset: PresetName = "full",
+    version: Annotated[str | None, typer.Option(help="Version of the sources; default: these, or the last.")] = None,
+    results: ResultsPath = Path("results"),
+    as_json: options.Json = False,
+) -> None:
+    """Write one page with the figures, numbers and verdicts of all experiments that were run, with their rows as CSV.
+
+    Example: skewless experiment report --to report
+    """
+    if find_spec("matplotlib") is None:
+        raise SkewlessError("the report needs matplotlib: install skewless[plots]")
+    from skewless.experiments.report import write_report  # noqa: PLC0415 - matplotlib is an extra and slow to import
+
+    size = check_preset(preset)
+    store = Results.latest(results, size) if version is None else Results(results, version)
+    page, found = write_report(store, size, to or results / store.version / "report")
+    verdicts = {one.name: one.outcome.verdict.value for one in found}
+    if as_json:
+        typer.echo(json.dumps({"page": str(page), "version": store.version, "verdicts": verdicts}))
+        return
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts.values()).items())
+    typer.echo(f"{len(found)} of {len(experiment_names())} experiments, version {store.version}: {counts}")
+    typer.echo(f"The page is {page}")
 
 
 def _run_on_spark(names: Sequence[str], preset: Preset, store: Results, log: str | None, *, alone: bool) -> None:

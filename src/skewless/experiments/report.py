@@ -1,0 +1,178 @@
+"""One page with all experiments: claim, figure, numbers side by side, verdict; nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from skewless.errors import SkewlessError
+from skewless.experiments import PAPERS, experiment_names, load_experiment
+from skewless.experiments.base import SPARK, Experiment, Number, Outcome, Preset, Rows, Verdict
+from skewless.experiments.figures import draw, standalone
+from skewless.experiments.results import Results, write_csv
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An experiment that was run."""
+
+    name: str
+    experiment: Experiment
+    rows: Rows
+    outcome: Outcome
+    provenance: Sequence[Mapping[str, Any]]
+    svg: str
+
+    @property
+    def paper(self) -> str:
+        """The paper that it is of."""
+        return self.name.partition("-")[0]
+
+    @property
+    def place(self) -> str:
+        """Where it stands there: Figure 10."""
+        return self.name.partition("-")[2].replace("-", " ").capitalize()
+
+
+def write_report(results: Results, preset: Preset, target: Path) -> tuple[Path, list[Finding]]:
+    """Write the page, and beside it each experiment's rows as CSV and its figure, and a summary in Markdown."""
+    found = list(_findings(results, preset))
+    if not found:
+        raise SkewlessError(f"there are no results of preset {preset} and version {results.version} in {results.root}")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for one in found:
+            write_csv(target / f"{one.name}.csv", one.rows)
+            (target / f"{one.name}.svg").write_text(standalone(one.svg), encoding="utf-8")
+        (target / "README.md").write_text(_summary(found, results, preset), encoding="utf-8")
+        page = target / "index.html"
+        page.write_text(_page(found, results, preset), encoding="utf-8")
+    except OSError as error:
+        raise SkewlessError(f"cannot write the report to {target}: {error.strerror or error}") from error
+    return page, found
+
+
+def _findings(results: Results, preset: Preset) -> Iterator[Finding]:
+    for name in experiment_names():
+        rows, provenance = results.load_table(name, preset)
+        if rows:
+            experiment = load_experiment(name)
+            yield Finding(name, experiment, rows, experiment.judge(rows), provenance, draw(experiment, rows))
+
+
+_MARKS = {Verdict.REPRODUCED: "yes", Verdict.IN_SHAPE: "shape", Verdict.NOT: "no"}
+
+
+def _page(found: Sequence[Finding], results: Results, preset: Preset) -> str:
+    template = Template(files("skewless.experiments").joinpath("report.html").read_text(encoding="utf-8"))
+    papers = {paper: [one for one in found if one.paper == paper] for paper in PAPERS}
+    return template.substitute(
+        version=escape(results.version),
+        preset=preset,
+        commit=escape(", ".join(sorted({str(about["commit"]) for one in found for about in one.provenance}))),
+        minutes=f"{sum(about['seconds'] for one in found for about in one.provenance) / 60:.0f}",
+        contents="".join(_contents(paper, ones) for paper, ones in papers.items() if ones),
+        summary="".join(_counts(paper, ones) for paper, ones in papers.items() if ones),
+        sections="".join(_chapter(paper, ones) for paper, ones in papers.items() if ones),
+    )
+
+
+def _contents(paper: str, found: Sequence[Finding]) -> str:
+    links = "".join(
+        f'<li><a href="#{one.name}"><i class="dot {_MARKS[one.outcome.verdict]}" '
+        f'title="{one.outcome.verdict.value}"></i>{one.place}<span>{escape(one.experiment.title)}</span></a></li>'
+        for one in found
+    )
+    return f'<h2><a href="#{paper}">{paper}</a></h2><ul>{links}</ul>'
+
+
+def _counts(paper: str, found: Sequence[Finding]) -> str:
+    counts = Counter(one.outcome.verdict for one in found)
+    cells = "".join(f'<td class="number">{counts[verdict]}</td>' for verdict in Verdict)
+    return f'<tr><th><a href="#{paper}">{escape(PAPERS[paper])}</a></th>{cells}</tr>'
+
+
+def _chapter(paper: str, found: Sequence[Finding]) -> str:
+    return f'<h2 class="paper" id="{paper}">{escape(PAPERS[paper])}</h2>' + "".join(map(_section, found))
+
+
+def _section(one: Finding) -> str:
+    verdict = one.outcome.verdict
+    return f"""
+<section id="{one.name}">
+<h3>{one.place}: {escape(one.experiment.title)} <b class="badge {_MARKS[verdict]}">{verdict.value}</b></h3>
+<p class="claim">{escape(one.experiment.claim)}</p>
+<figure>{one.svg}</figure>
+{_numbers(one.outcome.numbers)}
+<ul class="checks">{"".join(_check_lines(one))}</ul>
+<p class="about">{"; ".join(map(_about, one.provenance))}; <a href="{one.name}.csv">all rows</a></p>
+</section>"""
+
+
+def _check_lines(one: Finding) -> Iterator[str]:
+    for check in one.outcome.checks:
+        reason = one.experiment.deviates.get(check.what, "")
+        why = f"<em>{escape(reason)}</em>" if reason and not check.holds else ""
+        mark = "✓" if check.holds else "✗"
+        found = f"{escape(check.what)} <small>{escape(check.found)}</small>{why}"
+        yield f'<li class="{"yes" if check.holds else "shape" if check.exact else "no"}"><b>{mark}</b> {found}</li>'
+
+
+def _numbers(numbers: Sequence[Number]) -> str:
+    if not numbers:
+        return ""
+    with_even = any(number.even is not None for number in numbers)
+    head = "".join(f'<th class="number">{name}</th>' for name in ("paper", "ours", *(["even"] if with_even else [])))
+    rows = "".join(
+        f"<tr><td>{escape(number.what)}</td>"
+        + "".join(
+            f'<td class="number">{_written(value)}</td>'
+            for value in (number.paper, number.ours, *([number.even] if with_even else []))
+        )
+        + "</tr>"
+        for number in numbers
+    )
+    return f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _written(value: float | str | None) -> str:
+    """Write a number with four digits that count, and no more.
+
+    >>> _written(9511), _written(0.00012345), _written(2.4491), _written(None)
+    ('9,511', '0.0001234', '2.449', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return escape(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _about(provenance: Mapping[str, Any]) -> str:
+    where = "on Spark" if provenance["engine"] == SPARK else "in virtual time"
+    return f"{provenance['points']} steps {where} in {provenance['seconds']:,.0f} s, {str(provenance['computed'])[:10]}"
+
+
+def _summary(found: Sequence[Finding], results: Results, preset: Preset) -> str:
+    about = (
+        f"Preset {preset}, version {results.version}. The page [index.html](index.html) has claims, figures, numbers "
+        "and reasons; it is made by `skewless experiment report`."
+    )
+    lines = ["# The papers' experiments", "", about]
+    for paper, title in PAPERS.items():
+        own = [one for one in found if one.paper == paper]
+        if own:
+            lines += ["", f"## {title}", "", "| | shows | checks that hold | verdict |", "|---|---|---|---|"]
+            lines += [
+                f"| [{one.place}]({one.name}.svg) | {one.experiment.title} | "
+                f"{len(one.outcome.checks) - len(one.outcome.failed)} of {len(one.outcome.checks)} | "
+                f"{one.outcome.verdict.value} |"
+                for one in own
+            ]
+    return "\n".join(lines) + "\n"
