@@ -6,11 +6,52 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 class SkewlessError(ValueError):
     """The base of every error that skewless raises on purpose."""
+
+    @property
+    def each(self) -> Sequence[str]:
+        """What is wrong, one line each."""
+        return [str(self)]
+
+
+class GatheredError(SkewlessError):
+    """Several errors at once, so that all can be mended before the next try.
+
+    >>> GatheredError(["no key", "no time"]).each
+    ['no key', 'no time']
+    """
+
+    def __init__(self, each: Sequence[str]) -> None:
+        super().__init__("\n".join(each))
+        self._each = each
+
+    @property
+    def each(self) -> Sequence[str]:
+        """What is wrong, one line each."""
+        return self._each
+
+
+def errors_of(check: Callable[[], object]) -> Sequence[str]:
+    """Give what a check finds wrong, instead of raising it.
+
+    >>> errors_of(lambda: require_at_least("seed", -1, 0))
+    ['seed must be a whole number of at least 0; got -1']
+    """
+    try:
+        check()
+    except SkewlessError as error:
+        return error.each
+    return []
+
+
+def raise_all(errors: Sequence[str]) -> None:
+    """Raise all errors at once, if there are any."""
+    if errors:
+        raise GatheredError(errors)
 
 
 def require_at_least(what: str, value: int, least: int) -> None:

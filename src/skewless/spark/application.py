@@ -56,6 +56,11 @@ class Application:
         return list(self.combiners)
 
     @property
+    def verified(self) -> list[str]:
+        """Those of them that are compared with plain Spark."""
+        return self.values
+
+    @property
     def fingerprint(self) -> str:
         """What a checkpoint remembers of it."""
         return self.name
@@ -69,6 +74,24 @@ class Application:
     def reads_records(self) -> bool:
         """Whether it takes whole records apart, instead of rows that have a key."""
         return self.stand_in is not None
+
+    @property
+    def reads_any_column(self) -> bool:
+        """Whether it takes the columns as they are, whatever they hold."""
+        return False
+
+    @property
+    def knows_time(self) -> bool:
+        """Whether it finds the time of a row without being told its column."""
+        return bool(self.roles.get(TIME))
+
+    def reads_as_text(self, column: str) -> bool:  # noqa: ARG002 - for those that have types for some
+        """Whether it wants a column of JSON as text, to say itself what a number is: a price in quotes is one too."""
+        return self.reads_records
+
+    def prepare(self, table: DataFrame) -> DataFrame:
+        """Make of what was read the table that `parse` is about; refuse one that lacks something."""
+        return table
 
     def compute(self, grouped: Grouped, state: str | None) -> DataFrame:  # noqa: ARG002 - for those that need order
         """Compute through a grouping; `state` is a directory for what keys keep, None in a batch job."""

@@ -20,10 +20,15 @@ from skewless.errors import SkewlessError, require_at_least
 from skewless.spark.application import TIME, Application
 from skewless.spark.directories import is_uri
 from skewless.spark.merge import quoted
+from skewless.spark.parsed import Parsed
 from skewless.spark.stream_source import NAME, register
 from skewless.streams import make_stream
 
+Fault = tuple[Column, str | Column]
+"""When a row cannot be used, and the reason that is given."""
+
 _CORRUPT: Final = "_skewless_corrupt"
+_REJECT: Final = "skewless_reject_"
 _TWITTER_TIME: Final = r"\A\s*[A-Za-z]{3} ([A-Za-z]{3} [0-9]{1,2} [0-9:]{8} [+-][0-9]{4} [0-9]{4})\s*\z"
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
 _FORMATS: Final = {
@@ -129,13 +134,13 @@ class NamedStream(Input):
             "rate": str(self.rate),
             "records": str(app.reads_records).lower(),
         }
-        parsed = app.parse(values_of(chosen))
 
-        def rows(streaming: bool) -> DataFrame:
+        def read(streaming: bool) -> DataFrame:
             stream: DataFrame = _reader(spark, streaming).format(NAME).options(**options).load()
-            return stream.select(*parsed.columns, "ts")
+            return stream
 
-        return Opened(rows, has_time=True)
+        parsed = app.parse(values_of(chosen))
+        return judged(read, app, parsed, parsed.faults, time=sf.col("ts"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,13 +169,13 @@ class RateInput(Input):
         return self.sources
 
     def check(self, app: Application, *, windowed: bool) -> None:  # noqa: ARG002 - the rate source has times
-        if app.reads_records:
+        if app.reads_records and not app.reads_any_column:
             raise SkewlessError(f"the rate source gives nothing but numbers: {app.name} cannot read them")
 
     def open(self, spark: SparkSession, app: Application) -> Opened:
         self.check(app, windowed=False)
 
-        def rows(streaming: bool) -> DataFrame:
+        def read(streaming: bool) -> DataFrame:
             if streaming:
                 reader = spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second)
                 values = reader.option("numPartitions", self.sources).load().where(sf.col("value") < self.tuples)
@@ -178,7 +183,8 @@ class RateInput(Input):
                 values = spark.range(self.tuples).select(sf.col("id").alias("value"), sf.now().alias("timestamp"))
             return values.select((sf.col("value") % self.keys).alias("key"), sf.col("timestamp").alias("ts"))
 
-        return Opened(rows, has_time=True)
+        parsed = app.parse({"key": sf.col("key")})
+        return judged(read, app, parsed, parsed.faults, time=sf.col("ts"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +224,7 @@ class FileInput(Input):
         self._for(app)
         if not app.reads_records:
             self._require_key()
-        if windowed and TIME not in self.given and not app.roles.get(TIME):
+        if windowed and TIME not in self.given and not app.knows_time:
             raise no_time(self)
 
     def _for(self, app: Application) -> FileInput:
@@ -277,43 +283,37 @@ class FileInput(Input):
             given = {"text" if "text" in app.roles else "key": "value"}
         chosen = app.choose(schema.names, given, self.path)
         used = list(dict.fromkeys(column for columns in chosen.values() for column in columns))
-        if self.kind == "json":  # an application says itself what a number is: a price in quotes is one as well
-            fields = [StructField(name, StringType()) if app.reads_records else schema[name] for name in used]
-            schema = StructType(fields)
-        faults: list[tuple[Column, str]] = []
+        if self.kind == "json":
+            texts = [StructField(name, StringType()) if app.reads_as_text(name) else schema[name] for name in used]
+            schema = StructType(texts)
+        faults: list[Fault] = []
         if self.kind in {"csv", "json"}:
             what = f"the row does not have {len(schema)} columns" if self.kind == "csv" else "the row is not valid JSON"
             faults.append((sf.col(_CORRUPT).isNotNull(), what))
             schema = schema.add(_CORRUPT, StringType())
         parsed = app.parse(values_of(chosen))
-        columns = [*parsed.columns]
         faults += parsed.faults
+        moment = parsed.time
         if TIME in chosen:
             moment = sf.coalesce(*(as_time(sf.col(quoted(name)), schema[name].dataType) for name in chosen[TIME]))
-            columns.append(moment.alias("ts"))
             place = " or ".join(f"{name!r}" for name in chosen[TIME])
             missing = sf.coalesce(*(sf.col(quoted(name)).cast("string") for name in chosen[TIME])).isNull()
             faults += [
                 (missing, f"no time in column {place}"),
                 (moment.isNull(), f"cannot read the time in column {place}"),
             ]
-        elif parsed.time is not None:
-            columns.append(parsed.time.alias("ts"))
-        has_time = TIME in chosen or parsed.time is not None
-        if not faults:
-            return Opened(lambda streaming: self._read(spark, schema, streaming).select(*columns), has_time)
-        reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults))
-
-        def rows(streaming: bool) -> DataFrame:
-            return self._read(spark, schema, streaming).where(reason.isNull()).select(*columns)
-
         row = sf.to_json(sf.struct(*(sf.col(quoted(name)) for name in used)))
         if _CORRUPT in schema.names:
             row = sf.coalesce(sf.col(_CORRUPT), row)
-        file = sf.col("_metadata.file_path")
-        table = self._read(spark, schema, False)
-        rejects = table.select(reason.alias("reason"), row.alias("row"), file.alias("file"))
-        return Opened(rows, has_time, rejects.where("reason IS NOT NULL"))
+        return judged(
+            lambda streaming: self._read(spark, schema, streaming),
+            app,
+            parsed,
+            faults,
+            time=moment,
+            row=row,
+            place={"file": sf.col("_metadata.file_path")},
+        )
 
     def table(self, spark: SparkSession) -> DataFrame:
         """Give all columns of the rows that can be read, as a batch."""
@@ -333,6 +333,39 @@ class FileInput(Input):
             reader = reader.schema(schema)
         table: DataFrame = reader.load(self.path if is_uri(self.path) else _as_pattern(Path(self.path)))
         return table
+
+
+def judged(
+    read: Callable[[bool], DataFrame],
+    app: Application,
+    parsed: Parsed,
+    faults: Sequence[Fault],
+    *,
+    time: Column | None,
+    row: Column | None = None,
+    place: Mapping[str, Column] | None = None,
+) -> Opened:
+    """Tell the rows that an application can use from those that it cannot.
+
+    `read` gives the table, `time` the time of its rows. A reject tells `row`, by default all columns, and its `place`.
+    """
+    moment = parsed.time if app.reads_any_column and parsed.time is not None else time
+    columns = [*parsed.columns, *([] if moment is None else [moment.alias("ts")])]
+    reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults)) if faults else sf.lit(None)
+    # One condition: what may be computed only of rows without a fault must not be asked of the others.
+    keep = reason.isNull() if parsed.keep is None else sf.when(reason.isNull(), parsed.keep)
+
+    def rows(streaming: bool) -> DataFrame:
+        table = app.prepare(read(streaming))
+        return (table.where(keep) if faults or parsed.keep is not None else table).select(*columns)
+
+    if not faults:
+        return Opened(rows, moment is not None)
+    whole = sf.to_json(sf.struct("*")) if row is None else row
+    where = {name: column.alias(f"{_REJECT}{name}") for name, column in (place or {}).items()}
+    table = app.prepare(read(False).select("*", whole.alias(f"{_REJECT}row"), *where.values()))
+    told = [sf.col(f"{_REJECT}{name}").alias(name) for name in ("row", *where)]
+    return Opened(rows, moment is not None, table.select(reason.alias("reason"), *told).where("reason IS NOT NULL"))
 
 
 def no_time(source: Input) -> SkewlessError:

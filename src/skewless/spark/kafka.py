@@ -14,20 +14,20 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from skewless.errors import SkewlessError
 from skewless.kafka_address import SCHEME, Address
 from skewless.spark.application import TIME, Application
-from skewless.spark.inputs import Input, Opened, as_time, values_of
+from skewless.spark.inputs import Fault, Input, Opened, as_time, judged, values_of
 from skewless.spark.merge import quoted
 
 _CORRUPT: Final = "skewless_corrupt"
 _FORMATS: Final = ("text", "json")
 _MESSAGE: Final = "skewless_message"
-_TEXT: Final = "skewless_text"
+_TEXT: Final = "value"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class KafkaInput(Input):
         parsed = app.parse(values_of(chosen))
         text = sf.col(f"{_MESSAGE}.value").cast("string")
         fields = list(dict.fromkeys(name for names in chosen.values() for name in names))
-        faults: list[tuple[Column, str]] = [
+        faults: list[Fault] = [
             (text.isNull(), "the message is empty"),
             (~sf.is_valid_utf8(text), "the message is not UTF-8 text"),
         ]
@@ -102,8 +102,6 @@ class KafkaInput(Input):
             read = sf.coalesce(*(as_time(sf.col(quoted(name)), StringType()) for name in chosen[TIME]))
             faults.append((written.isNotNull() & read.isNull(), f"cannot read the time in {' or '.join(chosen[TIME])}"))
             moment = sf.coalesce(read, moment)
-        reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults))
-        columns = [*parsed.columns, moment.alias("ts")]
 
         def messages(streaming: bool) -> DataFrame:
             table = self._read(spark, streaming).select(sf.struct("*").alias(_MESSAGE))
@@ -115,12 +113,8 @@ class KafkaInput(Input):
                 _MESSAGE, f"{_TEXT}.*"
             )
 
-        def rows(streaming: bool) -> DataFrame:
-            return messages(streaming).where(reason.isNull()).select(*columns)
-
-        place = (sf.col(f"{_MESSAGE}.{part}") for part in ("topic", "partition", "offset"))
-        rejects = messages(False).select(reason.alias("reason"), text.alias("row"), *place)
-        return Opened(rows, has_time=True, rejects=rejects.where("reason IS NOT NULL"))
+        place = {part: sf.col(f"{_MESSAGE}.{part}") for part in ("topic", "partition", "offset")}
+        return judged(messages, app, parsed, faults, time=moment, row=text, place=place)
 
     def _require_topic(self, spark: SparkSession) -> None:
         try:

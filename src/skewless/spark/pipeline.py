@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.durations import parse_duration
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import SkewlessError, errors_of, raise_all, require_at_least
 from skewless.groupings import Grouping
 from skewless.kafka_address import Address
 from skewless.spark.application import Application
@@ -57,6 +58,7 @@ class Pipeline:
     rejects: directory for the rows that could not be used, as JSON lines; None only counts them.
     sink: a Kafka address to which what each micro-batch changes, and its metrics, are sent as well.
     follow: go on when the input is at its end, until the program is stopped.
+    trigger: how long after the beginning of a micro-batch the next one begins, if it follows; None is at once.
     verify: also compute with a plain `groupBy` and compare.
     seed: another seed hashes keys to other workers.
     """
@@ -74,28 +76,38 @@ class Pipeline:
     rejects: str | None = None
     sink: Address | None = None
     follow: bool = False
+    trigger: str | None = None
     verify: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_at_least("seed", self.seed, 0)
-        if self.window is not None:
-            object.__setattr__(self, "window", parse_duration(self.window))
-        if self.app.needs_order and self.window is not None:
-            raise SkewlessError(f"{self.app.name} cut time themselves: leave out --window")
-        self.input.check(self.app, windowed=self.window is not None or self.app.needs_order)
-        object.__setattr__(self, "watermark", parse_duration(self.watermark))
+        raise_all([*self._errors()])
+        for name in ("window", "watermark", "trigger"):
+            text = getattr(self, name)
+            object.__setattr__(self, name, text and parse_duration(text))
+
+    def _errors(self) -> Iterator[str]:
+        """Tell everything that does not fit together."""
+        windowed = self.window is not None
+        yield from errors_of(lambda: require_at_least("seed", self.seed, 0))
+        for text in filter(None, (self.window, self.watermark, self.trigger)):
+            yield from errors_of(partial(parse_duration, text))
+        yield from errors_of(lambda: self.input.check(self.app, windowed=windowed or self.app.needs_order))
+        if self.app.needs_order and windowed:
+            yield f"{self.app.name} cut time themselves: leave out --window"
         if self.batch and self.checkpoint is not None:
-            raise SkewlessError("a batch job has no checkpoint: leave it out, or stream")
+            yield "a batch job has no checkpoint: leave it out, or stream"
         if self.batch and (self.follow or self.sink is not None):
-            raise SkewlessError("a batch job neither follows its input nor sends to Kafka: stream instead")
+            yield "a batch job neither follows its input nor sends to Kafka: stream instead"
         if self.follow and self.verify:
-            raise SkewlessError("what follows its input has no end at which to verify it: leave out one of them")
+            yield "what follows its input has no end at which to verify it: leave out one of them"
+        if self.trigger is not None and not self.follow:
+            yield "--trigger is for what follows its input: give --follow as well"
         if isinstance(self.input, RateInput):
             if self.batch:
-                raise SkewlessError("the rate source is a stream: it cannot be read as a batch")
-            if self.verify and self.window is not None:
-                raise SkewlessError("the rate source gives other times at every reading: verify it without a window")
+                yield "the rate source is a stream: it cannot be read as a batch"
+            if self.verify and windowed:
+                yield "the rate source gives other times at every reading: verify it without a window"
 
     def fingerprint(self) -> dict[str, Any]:
         """Say what a checkpoint belongs to."""
@@ -114,10 +126,15 @@ class Pipeline:
         *,
         progress: Callable[[Progress], None] | None = None,
         show: Callable[[int, list[Row]], None] | None = None,
+        metrics: Callable[[Sequence[BatchMetrics]], None] | None = None,
     ) -> RunReport:
-        """Run to the end of the input. `progress` hears how far it is, `show` sees what each micro-batch changed."""
+        """Run to the end of the input.
+
+        `progress` hears how far it is, `show` sees what each micro-batch changed, `metrics` gets what the observer says
+        of those that have ended.
+        """
         with directory(self.checkpoint) as work, one_line_errors():
-            run = _Run(self, spark, work, progress or _ignore, show)
+            run = _Run(self, spark, work, progress or _ignore, show, metrics or _ignore)
             return run.report()
 
 
@@ -131,11 +148,13 @@ class _Run:
         work: str,
         progress: Callable[[Progress], None],
         show: Callable[[int, list[Row]], None] | None,
+        metrics: Callable[[Sequence[BatchMetrics]], None],
     ) -> None:
         self._pipeline = pipeline
         self._spark = spark
         self._progress = progress
         self._show = show
+        self._metrics = metrics
         self._updates = f"{work}/updates"
         self._query = f"{work}/query"
         self._state = f"{work}/state"
@@ -181,7 +200,7 @@ class _Run:
         wrong: list[dict[str, Any]] = []
         if pipeline.verify:
             plain = app.expected(self._opened.rows(False), pipeline.window)
-            wrong = differences(app, result, flat(plain, app.values))
+            wrong = differences(app, result, flat(plain, app.verified))
         reasons = self._write_rejects()
         # A worker that got nothing still counts: the observer knows how many there are, even before the first batch.
         total = self._watch.last.total if self._watch.last is not None else None
@@ -255,6 +274,8 @@ class _Run:
         writer = changes.writeStream.outputMode("update").option("checkpointLocation", self._query)
         if not isinstance(self._pipeline.input, RateInput) and not self._pipeline.follow:
             writer = writer.trigger(availableNow=True)
+        elif self._pipeline.trigger is not None:
+            writer = writer.trigger(processingTime=self._pipeline.trigger)
         begin = time.perf_counter()
         query = writer.foreachBatch(self._write_updates).start()
         try:
@@ -303,6 +324,7 @@ class _Run:
         return len(self._ledger.last_sources(before=batch + 1)[0])
 
     def _send_metrics(self, batches: Sequence[BatchMetrics]) -> None:
+        self._metrics(batches)
         if self._sink is not None and batches:
             sources = self._sources(batches[-1].batch)
             self._sink.send_metrics(self._spark, [metrics.as_dict() for metrics in batches], sources)
@@ -326,5 +348,5 @@ class _Run:
         return {row["reason"]: row["n"] for row in counts.collect()}
 
 
-def _ignore(_: Progress) -> None:
+def _ignore(_: object) -> None:
     pass

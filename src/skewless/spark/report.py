@@ -22,6 +22,9 @@ MOST_SHOWN: Final = 10
 """Rows, keys and differences that a report names at most."""
 
 
+_SIDE: Final = "skewless_side"
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a run is."""
@@ -139,22 +142,26 @@ def plain_row(row: Row) -> dict[str, Any]:
 
 def differences(app: Application, result: DataFrame, expected: DataFrame) -> list[dict[str, Any]]:
     """Give the first rows in which a result is not what plain Spark computes."""
-    values = app.values
+    values = app.verified
     names = [name for name in expected.columns if name not in values]
     kinds = {name: expected.schema[name].dataType for name in values}
-    nothing = {name: sf.lit(None).cast(kind) for name, kind in kinds.items()}
 
-    def side(rows: DataFrame, own: str, other: str) -> DataFrame:
-        full = [sf.col(name).alias(f"{own}_{name}") for name in values]
-        empty = [nothing[name].alias(f"{other}_{name}") for name in values]
-        return rows.select(*names, *full, *empty)
+    def side(rows: DataFrame, own: str) -> DataFrame:
+        return rows.select(*names, sf.lit(own).alias(_SIDE), *values)
 
-    # A union and a sum instead of a join: null keys meet as others do, and a row that came twice shows.
-    both = side(expected, "expected", "got").unionByName(side(result, "got", "expected"))
-    columns = [f"{own}_{name}" for name in values for own in ("expected", "got")]
-    compared = both.groupBy(*names).agg(*(sf.sum(column).alias(column) for column in columns))
-    same = reduce(and_, (_same(name, app.tolerance if kinds[name] == DoubleType() else 0.0) for name in values))
-    return [plain_row(row) for row in compared.where(~same).orderBy(*names).limit(MOST_SHOWN).collect()]
+    # A union and a group instead of a join: null keys meet as others do, and a row that came twice shows.
+    both = side(expected, "expected").unionByName(side(result, "got"))
+    told = [
+        sf.any_value(sf.when(sf.col(_SIDE) == own, sf.col(name)), sf.lit(True)).alias(f"{own}_{name}")
+        for name in values
+        for own in ("expected", "got")
+    ]
+    once = [(sf.count_if(sf.col(_SIDE) == own) == 1).alias(f"{_SIDE}_{own}") for own in ("expected", "got")]
+    compared = both.groupBy(*names).agg(*told, *once)
+    same = [_same(name, app.tolerance if kinds[name] == DoubleType() else 0.0) for name in values]
+    wrong = compared.where(~reduce(and_, [*same, *(sf.col(f"{_SIDE}_{own}") for own in ("expected", "got"))]))
+    shown = wrong.drop(f"{_SIDE}_expected", f"{_SIDE}_got").orderBy(*names).limit(MOST_SHOWN)
+    return [plain_row(row) for row in shown.collect()]
 
 
 def _same(name: str, tolerance: float) -> Column:
@@ -174,4 +181,8 @@ def dropped(report: Mapping[str, Any]) -> int:
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat()
+    if isinstance(value, Row):
+        return plain_row(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
