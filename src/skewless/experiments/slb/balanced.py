@@ -1,0 +1,110 @@
+"""What the experiments of this paper share: balancers of substreams with state, window by window, in virtual time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from skewless.arrivals import Arrivals
+from skewless.experiments.base import Row
+from skewless.groupings import Grouping, make_grouping
+from skewless.keyed_state import KeyedState, StateResult
+from skewless.simulate import Result, Simulation, simulate
+from skewless.streams import Stream, Topics
+
+EVEN: Final = "even, single owner"
+PUBLISHED: Final = "correlation, as published"
+MEASURED: Final = {
+    "eager": ("eager", {}),
+    "correlation": ("correlation", {}),
+    PUBLISHED: ("correlation", {"level": False}),
+    "two_choices": ("two_choices", {}),
+    "universal_rebalancing": ("universal_rebalancing", {}),
+    "flux": ("flux", {}),
+    "key": ("key", {}),
+    EVEN: ("even", {"single_owner": True}),
+}
+"""Those of the paper (ELB, CLB, PKG, UHLB), CLB without our levelling of mean loads, what it mentions, and ours."""
+LETTERS: Final = {
+    "eager": "ELB",
+    "correlation": "CLB",
+    "two_choices": "PKG",
+    "universal_rebalancing": "UHLB",
+}
+"""What the paper calls them; where one key must have one owner, its PKG can only choose by the substream."""
+WORDS: Final = Topics(default_tuples=10 * Topics.default_tuples)
+"""The words of the tweets, ten of each."""
+
+
+def balancer(label: str, workers: int, **parameters: Any) -> Grouping:
+    """Make one of the measured groupings."""
+    name, own = MEASURED[label]
+    return make_grouping(name, n_workers=workers, **own, **parameters)
+
+
+def balanced(
+    grouping: Grouping,
+    stream: Stream,
+    arrivals: Arrivals,
+    *,
+    tuples: int,
+    window_ms: int,
+    handoff: str = "pause",
+    seed: int = 0,
+) -> tuple[Result, StateResult]:
+    """Route a stream of keys with state, a barrier after each window; the state of a substream is what it gets in 0.1 s
+    (figure 1), a worker takes a millisecond for a tuple."""
+    state = KeyedState(handoff=handoff)
+    with _without_warnings():
+        result = simulate(
+            Simulation(grouping, stream, arrivals=arrivals, batch_ms=window_ms, seed=seed, state=state), tuples=tuples
+        )
+    assert result.state is not None  # noqa: S101 - as a state was given
+    return result, result.state
+
+
+def balance_rows(states: Sequence[StateResult], *, windows: bool = True, **labels: Any) -> Iterator[Row]:
+    """Give a row with the means over some runs (`span` is "run"), and one for each window of the first of them."""
+    yield {
+        **labels,
+        "span": "run",
+        "variance": _mean([state.variance_mean for state in states]),
+        "deviation": _mean([state.variance_std for state in states]),
+        "least": _mean([min(state.window_variances) for state in states]),
+        "most": _mean([max(state.window_variances) for state in states]),
+        "imbalance": _mean([state.imbalance_mean for state in states]),
+        "adaptations": _mean([state.adaptations for state in states]),
+        "moved_percent": _mean([state.moved_percent for state in states]),
+        "amortised_percent": _mean([state.amortised_percent for state in states]),
+    }
+    if windows:
+        each = zip(states[0].window_variances, states[0].window_moved_percents, strict=True)
+        for number, (variance, moved_percent) in enumerate(each, 1):
+            yield {**labels, "span": "window", "window": number, "variance": variance, "moved_percent": moved_percent}
+
+
+def steps_deviation(curve: Sequence[float]) -> float:
+    """Say how unsteady a curve is: the standard deviation of the steps from one value to the next.
+
+    >>> steps_deviation([1.0, 2.0, 3.0]), steps_deviation([1.0, 1.0, 3.0])
+    (0.0, 1.0)
+    """
+    return float(np.std(np.diff(curve)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep `eager` from telling of large substreams: they are what this is about."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
