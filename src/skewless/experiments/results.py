@@ -12,8 +12,8 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
@@ -84,28 +84,28 @@ class Results:
         path = self.root / self.version / "points" / f"{key}.json"
         try:
             return Rows(json.loads(path.read_text()))
-        except (FileNotFoundError, ValueError):  # not there, or torn by a crash
+        except (OSError, ValueError):  # not there, or torn by a crash
             return None
 
     def save_point(self, key: str, rows: Iterable[Row]) -> None:
         """Keep the rows of a step, at once or not at all."""
         path = self.root / self.version / "points" / f"{key}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps([dict(row) for row in rows]))
-        draft.replace(path)
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps([dict(row) for row in rows]))
+            draft.replace(path)
 
     def save_table(self, name: str, preset: Preset, engine: str, rows: Rows, provenance: Mapping[str, Any]) -> None:
         """Write the rows of an experiment as Parquet and CSV, with where they come from."""
         folder = self.root / self.version / preset
-        folder.mkdir(parents=True, exist_ok=True)
         stem = _stem(name, engine)
-        names = list(dict.fromkeys(column for row in rows for column in row))
-        pq.write_table(
-            pa.Table.from_pylist([{c: row.get(c) for c in names} for row in rows]), folder / f"{stem}.parquet"
-        )
-        write_csv(folder / f"{stem}.csv", rows)
-        (folder / f"{stem}.json").write_text(json.dumps(provenance, indent=1))
+        table = pa.Table.from_pylist([dict.fromkeys(_columns(rows)) | dict(row) for row in rows])
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, folder / f"{stem}.parquet")
+            write_csv(folder / f"{stem}.csv", rows)
+            (folder / f"{stem}.json").write_text(json.dumps(provenance, indent=1))
 
     def load_table(self, name: str, preset: Preset) -> tuple[Rows, list[dict[str, Any]]]:
         """Give the rows of an experiment from all engines that ran it, and their provenance."""
@@ -128,7 +128,9 @@ def _texts(function: Callable[..., Any]) -> list[str]:
         used = unwrap(getattr(used, "py_func", used))  # a kernel's own function, a cached one's
         if not (isfunction(used) or isclass(used)):
             found.setdefault(name, repr(used))
-        elif used.__module__.startswith("skewless.experiments") and f"{used.__module__}.{name}" not in found:
+        elif (
+            used.__module__.startswith((function.__module__, __package__)) and f"{used.__module__}.{name}" not in found
+        ):
             found[f"{used.__module__}.{name}"] = text = getsource(used)
             known = vars(sys.modules[used.__module__])
             words = {node.id for node in ast.walk(ast.parse(dedent(text))) if isinstance(node, ast.Name)}
@@ -140,6 +142,14 @@ def _is_plain(value: Any) -> bool:
     """Say whether a global is code or a value that looks the same in every process."""
     value = getattr(value, "py_func", value)
     return callable(value) or isinstance(value, (int, float, str, tuple, frozenset, dict))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SkewlessError(f"cannot write results to {path}: {error.strerror or error}") from error
 
 
 def _stem(name: str, engine: str) -> str:

@@ -1,0 +1,97 @@
+"""Every experiment at its small size: it runs, its claims are checked, what does not hold is known, and it is drawn."""
+
+from __future__ import annotations
+
+import json
+from inspect import getsourcefile
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from skewless.experiments import PAPERS, experiment_names, load_experiment
+from skewless.experiments.base import SIMULATED, Rows
+from skewless.experiments.figures import draw, standalone
+from skewless.experiments.results import Results, read_csv
+from skewless.experiments.runner import run_simulated
+
+NAMES = experiment_names()
+PUBLISHED = Path(__file__).parents[2] / "docs" / "experiments"
+LONGEST = 75  # lines of a file: about sixty, and its imports
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Give a place for results that all of these tests share: several figures show the same steps."""
+    return Results.at(tmp_path_factory.mktemp("results"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_small_run_fails_no_check_but_those_that_are_known(name: str, results: Results) -> None:
+    experiment = load_experiment(name)
+    rows = run_simulated([name], "small", results)[name]
+    assert rows
+    assert {row["engine"] for row in rows} == {SIMULATED}
+    outcome = experiment.judge(rows)
+    known = experiment.deviates.keys() | experiment.full_only
+    assert [check for check in outcome.failed if check.what not in known] == []
+    names = [check.what for check in outcome.checks]
+    assert len(set(names)) == len(names) > 0
+    assert outcome.numbers
+    assert all(number.what and (number.ours is not None or number.even is not None) for number in outcome.numbers)
+    for panel in experiment.panels:
+        chosen = rows.where(**panel.where)
+        assert chosen, panel
+        assert all({panel.x, panel.y, panel.series} <= row.keys() for row in chosen), panel
+    picture = draw(experiment, rows)
+    ET.fromstring(standalone(picture))  # noqa: S314 - our own
+    assert picture.count("currentColor") > 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_is_a_small_file_with_points_that_differ(name: str) -> None:
+    experiment = load_experiment(name)
+    for preset in ("small", "full"):
+        points = [json.dumps(dict(point), sort_keys=True) for point in experiment.points(preset)]
+        assert len(set(points)) == len(points) > 0
+    file = getsourcefile(experiment.expect)
+    assert file is not None
+    assert len(Path(file).read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_published_says_what_the_checks_say(name: str) -> None:
+    """A check that fails on the published rows has its reason, and a reason stands for a check that fails."""
+    experiment = load_experiment(name)
+    outcome = experiment.judge(read_csv(PUBLISHED / f"{name}.csv"))
+    assert {check.what for check in outcome.failed} == experiment.deviates.keys()
+    line = next(line for line in (PUBLISHED / "README.md").read_text().splitlines() if f"({name}.svg)" in line)
+    assert line.endswith(f"| {outcome.verdict.value} |")
+    page = (PUBLISHED / "index.html").read_text(encoding="utf-8")
+    assert f'<section id="{name}">' in page
+
+
+def test_every_table_and_figure_is_there() -> None:
+    expected = {
+        "dkg": ({1, 3}, {*range(9, 14)}),
+        "dstream": ({1}, {2, *range(6, 22)}),
+        "dakg": ({1}, {*range(2, 15)}),
+        "slb": ({1, 2}, {*range(2, 7)}),
+    }
+    assert expected.keys() == PAPERS.keys()
+    for paper, (tables, figures) in expected.items():
+        wanted = {f"{paper}-table-{n}" for n in tables} | {f"{paper}-figure-{n}" for n in figures}
+        assert wanted <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_even_stands_in_every_experiment(name: str, results: Results) -> None:
+    """Named as a series or as a number of its own; Table 1 of dkg is about one grouping's formula."""
+    experiment = load_experiment(name)
+    rows = run_simulated([name], "small", results)[name]
+    in_rows = any(str(value).startswith("even") for row in rows for value in row.values())
+    in_numbers = any(number.even is not None for number in experiment.judge(Rows(rows)).numbers)
+    assert in_rows or in_numbers or name in WITHOUT_EVEN
+
+
+WITHOUT_EVEN = {"dkg-table-1"}

@@ -1,0 +1,74 @@
+"""The report: complete, of one version, in need of no network; and a browser shows it, light and dark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+from skewless.cli.main import app
+from skewless.experiments.results import Results
+from skewless.experiments.runner import run_simulated
+
+NAMES = ["dkg-table-1", "dkg-figure-11"]
+PAGE = Path(__file__).parents[2] / "docs" / "experiments" / "index.html"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the results of two experiments."""
+    root = tmp_path_factory.mktemp("results")
+    run_simulated(NAMES, "small", Results.at(root))
+    return root
+
+
+def test_the_page_and_what_lies_beside_it(root: Path, tmp_path: Path) -> None:
+    options = ["--results", str(root), "--preset", "small", "--to", str(tmp_path), "--json"]
+    outcome = CliRunner().invoke(app, ["experiment", "report", *options], catch_exceptions=False)
+    assert json.loads(outcome.output)["verdicts"].keys() == set(NAMES)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert [f'<section id="{name}">' in page for name in NAMES] == [True, True]
+    assert page.count("<svg") == len(NAMES)
+    assert not re.search(r"""(src|href)=["']https?:|@import|url\(["']?http""", page)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["README.md", "index.html", *(f"{name}.{kind}" for name in NAMES for kind in ("csv", "svg"))]
+    )
+
+
+def test_another_version_is_not_mixed_in(root: Path, tmp_path: Path) -> None:
+    options = ["--results", str(root), "--preset", "small", "--to", str(tmp_path), "--version", "0.0.1-abc"]
+    outcome = CliRunner().invoke(app, ["experiment", "report", *options])
+    assert "no results of preset small and version 0.0.1-abc" in str(outcome.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def screenshot(page: Path, target: Path, *, dark: bool) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium: apt-get install chromium")
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    command = [
+        browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb",
+        f"--user-data-dir={target.parent / 'profile'}", "--window-size=1300,1400", f"--screenshot={target}", *scheme,
+        page.resolve().as_uri(),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_browser_shows_it(tmp_path: Path, dark: bool) -> None:
+    screenshot(PAGE, tmp_path / "page.png", dark=dark)
+    picture = imread(tmp_path / "page.png")[:, :, :3]
+    corner = picture[-5, -5]  # of the page itself, at the right
+    assert corner.mean() < 0.2 if dark else corner.mean() > 0.95
+    text = picture[:, 320:1200]  # the main column
+    assert (abs(text - corner).max(axis=2) > 0.4).mean() > 0.01  # something is written there
+    side = picture[700, 5]  # the contents have a ground of their own, all the way down
+    assert abs(side - corner).max() > 0.01

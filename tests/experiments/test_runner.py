@@ -1,0 +1,166 @@
+"""The runner, with experiments of the tests' own: what is done is kept, what has changed is computed anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skewless.experiments.runner as runner_module
+from skewless import SkewlessError
+from skewless.experiments import choose_experiments
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, Verdict, within
+from skewless.experiments.results import Results, read_csv, this_version, write_csv
+from skewless.experiments.runner import run_simulated
+
+calls: list[int] = []
+FACTOR = 2
+
+
+def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
+    yield from ({"n": n} for n in range(3 if preset == "small" else 5))
+
+
+def run(*, n: int) -> Iterator[Row]:
+    calls.append(n)
+    yield {"grouping": "even", "n": n, "twice": FACTOR * n}
+
+
+def fails_at_two(*, n: int) -> Iterator[Row]:
+    if n == 2 and not os.environ.get("SKEWLESS_TEST_GOES_ON"):
+        raise KeyboardInterrupt
+    yield from run(n=n)
+
+
+def expect(rows: Rows) -> Iterator[Check]:
+    yield within("the largest", max(rows.column("twice")), most=100)
+
+
+def compare(rows: Rows) -> Iterator[Number]:
+    yield Number("the largest", 8, max(rows.column("twice")))
+
+
+EXPERIMENT = Experiment(
+    title="Twice", claim="It doubles.", points=points, run=run, expect=expect, compare=compare,
+    panels=(Panel(x="n", y="twice"),),
+)  # fmt: skip
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Experiment], None]:
+    """Give a function that puts an experiment in the place of every other."""
+    calls.clear()
+    return lambda experiment: monkeypatch.setattr(runner_module, "load_experiment", lambda _name: experiment)
+
+
+def test_a_run_is_kept_and_not_repeated(use: Callable[[Experiment], None], tmp_path: Path) -> None:
+    use(EXPERIMENT)
+    seen: list[tuple[str, int, int]] = []
+    results = Results.at(tmp_path)
+    rows = run_simulated(["twice"], "small", results, progress=lambda *now: seen.append(now))["twice"]
+    assert [row["twice"] for row in rows] == [0, 2, 4]
+    assert seen == [("twice", 1, 3), ("twice", 2, 3), ("twice", 3, 3)]
+    assert run_simulated(["twice"], "full", results)["twice"].column("twice") == [0, 2, 4, 6, 8]
+    assert calls == [0, 1, 2, 3, 4]  # the small preset's steps are those of the full one
+    kept, (provenance,) = results.load_table("twice", "full")
+    assert kept.column("twice") == [0, 2, 4, 6, 8]
+    assert {"commit", "version", "python", "numpy", "seconds", "points", "preset"} <= provenance.keys()
+
+
+def test_an_interrupted_run_goes_on(
+    use: Callable[[Experiment], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(replace(EXPERIMENT, run=fails_at_two))
+    results = Results.at(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_simulated(["twice"], "full", results)
+    assert calls == [0, 1]
+    assert results.load_table("twice", "full") == ([], [])  # half a table is none
+    monkeypatch.setenv("SKEWLESS_TEST_GOES_ON", "1")
+    assert run_simulated(["twice"], "full", results)["twice"].column("n") == [0, 1, 2, 3, 4]
+    assert calls == [0, 1, 2, 3, 4]
+
+
+def test_a_torn_step_is_computed_again(use: Callable[[Experiment], None], tmp_path: Path) -> None:
+    use(EXPERIMENT)
+    results = Results.at(tmp_path)
+    run_simulated(["twice"], "small", results)
+    torn = results.root / results.version / "points" / f"{results.key(run, {'n': 1}, 'simulated')}.json"
+    torn.write_text(torn.read_text()[:-5])
+    assert run_simulated(["twice"], "small", results)["twice"].column("n") == [0, 1, 2]
+    assert calls == [0, 1, 2, 1]
+
+
+def test_steps_depend_on_what_they_use_and_on_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skewless.experiments.dkg import routed as shared
+    from skewless.experiments.dkg.figure_11 import EXPERIMENT as FIGURE
+
+    results = Results.at(tmp_path)
+    point = next(iter(FIGURE.points("small")))
+    before = results.key(FIGURE.run, point, "simulated")
+    assert results.key(FIGURE.run, point, "simulated") == before
+    assert results.key(FIGURE.run, {**point, "tuples": 7}, "simulated") != before
+    assert results.key(FIGURE.run, point, "spark") != before
+    monkeypatch.setattr(shared, "GROUPINGS", ("key",))  # chooses points, computes nothing
+    assert results.key(FIGURE.run, point, "simulated") == before
+
+
+def test_versions_are_kept_apart(use: Callable[[Experiment], None], tmp_path: Path) -> None:
+    use(EXPERIMENT)
+    old = Results(tmp_path, "0.0.1-0000000000")
+    run_simulated(["twice"], "small", old)
+    now = Results.at(tmp_path)
+    assert now.version == this_version() != old.version
+    assert now.load_table("twice", "small") == ([], [])
+    assert Results.latest(tmp_path, "small") == old  # nothing of this version yet
+    calls.clear()
+    run_simulated(["twice"], "small", now)
+    assert calls == [0, 1, 2]
+    assert Results.latest(tmp_path, "small") == now
+    with pytest.raises(SkewlessError, match=r"no results of preset full .* experiment run all"):
+        Results.latest(tmp_path, "full")
+
+
+def test_numbers_survive_csv(tmp_path: Path) -> None:
+    rows = Rows([{"name": "a, b", "n": 3, "x": 0.1 + 0.2, "ok": True, "none": None}, {"name": "c", "more": 1e-9}])
+    write_csv(tmp_path / "rows.csv", rows)
+    first, second = read_csv(tmp_path / "rows.csv")
+    assert first == {"name": "a, b", "n": 3, "x": 0.1 + 0.2, "ok": True, "none": None, "more": None}
+    assert second["more"] == 1e-9
+
+
+def test_verdicts() -> None:
+    def judged(*checks: Check) -> Verdict:
+        return replace(EXPERIMENT, expect=lambda _rows: checks).judge(Rows([{"twice": 1}])).verdict
+
+    yes, no, near = Check("a", True, ""), Check("b", False, ""), Check("c", False, "", exact=True)
+    assert judged(yes) is Verdict.REPRODUCED
+    assert judged(yes, near) is Verdict.IN_SHAPE
+    assert judged(yes, near, no) is Verdict.NOT
+
+
+def test_names_are_resolved_or_suggested() -> None:
+    assert choose_experiments(["dkg-figure-11", "dkg"])[0] == "dkg-figure-11"
+    assert len(choose_experiments(["all", "dkg"])) == len(choose_experiments(["all"]))
+    with pytest.raises(SkewlessError, match=r"'dkg-figure-111'.*dkg-figure-11.*'nothing-like-it'"):
+        choose_experiments(["dkg-figure-111", "nothing-like-it"])
+
+
+def test_results_that_cannot_be_written(use: Callable[[Experiment], None], tmp_path: Path) -> None:
+    use(EXPERIMENT)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(SkewlessError, match="cannot write results"):
+        run_simulated(["twice"], "small", Results.at(tmp_path / "file"))
+
+
+def test_provenance_is_json(use: Callable[[Experiment], None], tmp_path: Path) -> None:
+    use(EXPERIMENT)
+    results = Results.at(tmp_path)
+    run_simulated(["twice"], "small", results)
+    about = json.loads((tmp_path / results.version / "small" / "twice.json").read_text())
+    assert about["points"] == 3
