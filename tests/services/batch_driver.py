@@ -1,7 +1,8 @@
 """A driver program: skewed rows, counted by plain Spark and by the groupings asked for, as often as it is asked.
 
-Its argument says where to go: `master`, with options `java` for the executors, or `remote`. Each line of standard input
-is a question, each line of standard output the answer, both in JSON. A question has `groupings`, `rows`, `workers`;
+Its argument says where to go: `master`, with options `java` for the executors, `archive` for a packed environment and
+`executors` for their number, or `remote`. Each line of standard input is a question, each line of standard output the
+answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
 `variance` for a combiner that Spark cannot merge itself; `seed` and `shuffled` for rows that come through a shuffle of
 their own, in an order that no two attempts share; `cost_ms` and `ledger` to make the reduce side slow and to see from
 outside how far it is; `unguarded` to switch off what the operator insists on, after it has looked.
@@ -13,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
+from skewless.errors import SkewlessError
 from skewless.spark import Cost, group
-from skewless.spark.session import make_session
+from skewless.spark.session import make_session, one_line_errors, ship
 
 KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"
 GUARDS = [f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")]
@@ -39,6 +42,18 @@ def add_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     home = os.getcwd()  # noqa: PTH109 - an executor of the standalone cluster runs in a directory of its own
     for batch in batches:
         yield batch.append_column("executor", pa.array([home] * batch.num_rows, pa.string()))
+
+
+def homes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give, from an executor, where its Python and two of its packages are, and what chose between two skewless."""
+    import numpy as np
+
+    import skewless
+
+    for _ in batches:
+        sent = sorted(Path("skewless").glob("__init__.py"))
+        places = [sys.executable, np.__file__, skewless.__file__, *(file.absolute() for file in sent)]
+        yield pa.RecordBatch.from_pydict({"place": [str(place) for place in places]})
 
 
 def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -62,9 +77,13 @@ def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, An
 def start(options: dict[str, Any]) -> SparkSession:
     if "remote" in options:
         builder = SparkSession.builder.remote(options["remote"])
-        return builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        ship(spark)
+        return spark
     return make_session(
         options["master"],
+        archive=options.get("archive"),
+        spark_cores_max=str(options.get("executors", 2)),  # each of them has one core
         spark_sql_shuffle_partitions="2",
         spark_executor_memory="512m",
         spark_executor_extraJavaOptions=options["java"],
@@ -77,17 +96,25 @@ def start(options: dict[str, Any]) -> SparkSession:
 
 
 def answer(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
+    if "python" in options:
+        spark.sparkContext.pythonExec = options["python"]
     df = make_rows(spark, options)
     counted = {grouping: count(df, grouping, options) for grouping in options["groupings"]}
     plain = df.groupBy("k").agg(sf.count("*").alias("n"), sf.sum("v").alias("s"), sf.var_samp("v").alias("spread"))
     expected = [[row["k"], row["n"], row["s"], row["spread"]] for row in plain.collect()]
-    return {"counted": counted, "plain": expected, "session": type(spark).__module__}
+    places = [row["place"] for row in spark.range(1).mapInArrow(homes, "place string").collect()]
+    return {"counted": counted, "plain": expected, "session": type(spark).__module__, "homes": places}
 
 
 def main() -> None:
     spark = start(json.loads(sys.argv[1]))
     for line in sys.stdin:
-        print(json.dumps(answer(spark, json.loads(line))), flush=True)  # noqa: T201
+        try:
+            with one_line_errors():
+                found = answer(spark, json.loads(line))
+        except SkewlessError as error:
+            found = {"error": str(error)}
+        print(json.dumps(found), flush=True)  # noqa: T201
     spark.stop()
 
 

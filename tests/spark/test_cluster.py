@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,10 @@ import pytest
 
 from services.representatives import ON_SPARK
 from services.standalone import QUICK, Cluster, Program, driver, kill, running_cluster, wait_for
+
+pytest.importorskip("pyspark")
+
+from skewless.spark.packing import pack_environment
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +51,41 @@ def application(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
     told = f"{QUICK} -Dlog4j2.configurationFile=file:{logging}"
     with driver("batch_driver.py", {"master": cluster.url, "java": QUICK}, folder, SPARK_SUBMIT_OPTS=told) as program:
         yield program
+
+
+def make_python(folder: Path, *, packages: bool) -> str:
+    """Make an interpreter that has nothing installed, or all that is here but skewless."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    if packages:  # a path in a .pth file does not bring the .pth files there, by which skewless is installed in place
+        (installed,) = folder.glob("lib/*/site-packages")
+        (installed / "packages.pth").write_text(sysconfig.get_path("purelib"))
+    python = str(folder / "bin" / "python")
+    missing = "skewless" if packages else "numpy"
+    assert subprocess.run([python, "-c", f"import {missing}"], check=False, capture_output=True).returncode == 1
+    return python
+
+
+# Before the tests below: their application takes all cores of the cluster.
+def test_executors_need_nothing_but_the_packed_environment(cluster: Cluster, tmp_path: Path) -> None:
+    bare = make_python(tmp_path / "bare", packages=False)
+    dependencies = make_python(tmp_path / "dependencies", packages=True)
+    archive = tmp_path / "environment.tar.gz"
+    pack_environment(archive, level=0)
+    question = {"groupings": ["key"], "rows": 500, "workers": 2}
+    options = {"master": cluster.url, "java": QUICK, "archive": str(archive), "executors": 1}
+    with driver("batch_driver.py", options, tmp_path, PYSPARK_PYTHON=bare) as program:
+        packed, alone, shipped = (
+            program.ask({**question, **python})() for python in ({}, {"python": bare}, {"python": dependencies})
+        )
+    for result, brought in ((packed, 3), (shipped, 1)):
+        assert counts(result["counted"]["key"]["rows"]) == counts(result["plain"])
+        (home,) = result["counted"]["key"]["executors"]
+        places = [Path(place).is_relative_to(home) for place in result["homes"]]
+        assert places == [brought > 2, brought > 1, brought > 0, True], result["homes"]
+    assert "the executors has no module 'numpy'" in alone["error"]
+    assert "skewless pack" in alone["error"]
+    archive.unlink()  # pytest keeps what tests leave
+    shutil.rmtree(packed["counted"]["key"]["executors"][0])
 
 
 def counts(rows: list[list[Any]]) -> dict[str | None, tuple[int, int]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import skewless
 from services.representatives import ON_SPARK
 from services.standalone import Program, driver, find, require_java, running, spark_command, wait_for
 
@@ -55,6 +57,9 @@ def ordered(rows: list[list[Any]]) -> list[list[Any]]:
 def test_all_groupings_equal_plain_spark_through_connect(client: Program, variance: bool) -> None:
     result = client.ask({"groupings": ON_SPARK, "rows": 3000, "workers": 4, "variance": variance})()
     assert result["session"].startswith("pyspark.sql.connect")
+    (*_, used, sent) = result["homes"]
+    assert Path(sent).parent.name == "skewless"  # came along, and made way for what is installed there
+    assert Path(used) == Path(skewless.__file__)
     expected = ordered(result["plain"])
     assert sum(n for _, n, _, _ in expected) == 3000
     for name, counted in result["counted"].items():

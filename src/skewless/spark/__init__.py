@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skewless.spark.grouped import Grouped, group
     from skewless.spark.ledger import Ledger
     from skewless.spark.plan import explain
+    from skewless.spark.session import ship
     from skewless.spark.work import Cost
 
 _HOMES: Final = {
@@ -22,9 +23,10 @@ _HOMES: Final = {
     "diagnose": "diagnosis",
     "explain": "plan",
     "group": "grouped",
+    "ship": "session",
 }
 
-__all__ = ["Cost", "Grouped", "Ledger", "diagnose", "explain", "group"]
+__all__ = ["Cost", "Grouped", "Ledger", "diagnose", "explain", "group", "ship"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +20,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from skewless.errors import SkewlessError
+from skewless.spark.packing import ENVIRONMENT, PYTHON, pack_package
+from skewless.spark.shared_directory import absolute
 
 # PySpark's own loggers: they write a stack trace to standard error for every error that it also raises.
 _TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-def make_session(master: str, *, name: str = "skewless", **settings: str) -> SparkSession:
+def make_session(master: str, *, name: str = "skewless", archive: str | None = None, **settings: str) -> SparkSession:
     """Start a session, or take the running one; `settings` are Spark's, with `_` for `.`: spark_ui_enabled="true".
 
-    Executors run this Python: they need the same packages. State goes into RocksDB, as it may outgrow the heap.
+    Executors run this Python, or that of PYSPARK_PYTHON, and need the same packages; skewless itself is sent to them
+    where it is missing or another. `archive` is a packed environment (`skewless pack`), which they run instead.
+    State goes into RocksDB, as it may outgrow the heap.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     defaults = {
@@ -38,12 +44,62 @@ def make_session(master: str, *, name: str = "skewless", **settings: str) -> Spa
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
     }
+    chosen = defaults | {key.replace("_", "."): value for key, value in settings.items()}
     if master.startswith("local"):
-        defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if archive is not None:
+            raise SkewlessError(f"an archive is for executors of a cluster; {master} runs this Python: leave it out")
+        here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        chosen = here | chosen
+    else:
+        chosen["spark.archives"] = ",".join(_archives(archive, chosen.get("spark.archives")))
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in (defaults | {key.replace("_", "."): value for key, value in settings.items()}).items():
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def ship(spark: SparkSession) -> None:
+    """Send skewless to the executors of a session that others have made, also through Spark Connect.
+
+    To be called before the first query with Python in it. `make_session` has done so.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        spark.addArtifacts(_package(), archive=True)
+    else:
+        spark.sparkContext.addArchive(_package())
+
+
+def _package() -> str:
+    folder = Path(tempfile.mkdtemp(prefix="skewless-"))  # Spark reads from there as long as executors come
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return f"{pack_package(folder)}#skewless"
+
+
+def _archives(environment: str | None, given: str | None) -> list[str]:
+    """List what executors unpack: skewless, what the user gives, and the packed environment if there is one."""
+    archives = [_package(), *([given] if given else [])]
+    if environment is not None:
+        if "://" not in environment and not Path(environment).is_file():
+            raise SkewlessError(f"no such archive: {environment}. Make it with: skewless pack {environment}")
+        archives.append(f"{absolute(environment)}#{ENVIRONMENT}")
+        os.environ["PYSPARK_PYTHON"] = PYTHON
+        _stand_in_for(Path(PYTHON))
+    return archives
+
+
+def _stand_in_for(python: Path) -> None:
+    """Put this Python where executors have theirs: Spark starts some processes of a query beside the driver, by the
+    same relative path.
+    """
+    if python.exists():
+        return
+    try:
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o700)
+    except OSError as error:
+        raise SkewlessError(f"cannot write {python}: run this from a directory that is yours to write") from error
+    atexit.register(shutil.rmtree, python.parents[1].absolute(), ignore_errors=True)
 
 
 def start_session(master: str, *, log: str | None = None, **settings: str) -> SparkSession:
@@ -120,6 +176,12 @@ def reason_of(error: BaseException) -> str:
     'no disk'
     """
     text = str(error).strip() or type(error).__name__
+    missing = re.search(r"^\s*ModuleNotFoundError: No module named '([\w.]+)'$", text, re.MULTILINE)
+    if missing and "python worker" in text.lower():
+        return (
+            f"the Python of the executors has no module {missing[1]!r}: install skewless[spark] there, or give them a "
+            "packed environment (skewless pack environment.tar.gz, then --archive environment.tar.gz)"
+        )
     java = re.findall(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", text, re.MULTILINE)
     python = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
     if java and not java[-1].startswith("Traceback"):
