@@ -43,7 +43,7 @@ bench: setup ## Routing speed beside the naive twins; cost and gain of the opera
 
 lock: setup ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
-	  --extra spark --extra connect --extra plots --group dev pyproject.toml -o requirements.lock
+	  --extra spark --extra connect --extra plots --extra kafka --group dev pyproject.toml -o requirements.lock
 
 clean: ## Remove the environment and every cache
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist demo

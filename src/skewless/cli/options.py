@@ -174,8 +174,8 @@ def make_state(
     return KeyedState(**given) if given else None
 
 
-def parse_rate(text: str, stream: Stream) -> Arrivals:
-    """Read a rate, or one that grows, or take that of the stream.
+def parse_rate(text: str, stream: Stream | None) -> Arrivals:
+    """Read a rate, or one that grows, or take that of the stream, if it is one and not just a file.
 
     >>> from skewless.streams import Zipf
     >>> parse_rate("1000..16000", Zipf())
@@ -183,7 +183,8 @@ def parse_rate(text: str, stream: Stream) -> Arrivals:
     """
     if text == "own":
         if not isinstance(stream, Topics):
-            raise SkewlessError(f"--rate own: {stream.label} has no rate of its own, only topics has")
+            what = "a file" if stream is None else stream.label
+            raise SkewlessError(f"--rate own: {what} has no rate of its own, only topics has")
         return stream.arrivals
     first, dots, last = text.partition("..")
     try:

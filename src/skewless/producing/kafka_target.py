@@ -1,0 +1,199 @@
+"""A Kafka topic as a target, through librdkafka (the package confluent-kafka)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.kafka_address import SCHEME, Address
+from skewless.producing.base import Target
+from skewless.producing.formats import Format, written
+
+_CLIENT: Final = "kafka."
+_OWN: Final = ("format", "timeout")
+_DEFAULTS: Final = {
+    "queue.buffering.max.messages": "100000",
+    "queue.buffering.max.kbytes": "65536",
+    "partitioner": "murmur2_random",  # where Java's client would put a key
+    "log_level": "0",  # what goes wrong is in the report
+}
+_RENAMED: Final = {"max.request.size": "message.max.bytes"}  # what Java's client has under another name
+_CREDENTIALS: Final = re.compile(r"""\b(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
+_MOMENT_S: Final = 0.05
+_DELIVERY_MS: Final = ("delivery.timeout.ms", "message.timeout.ms")
+
+
+class KafkaTarget(Target):
+    """Sends each row as a message of its own, dealt to the topic's partitions in turn.
+
+    With a `key`, the name of a column, its value is the message's key, and Kafka puts all messages of a key into one
+    partition: that is key grouping, with its imbalance. Messages are written once and in order, also when the broker
+    goes away for a while, for the client tries again; what it had to give up is counted in `failed`. At most 100,000
+    messages or 64 MB wait in memory.
+
+    Parameters
+    ----------
+    partitions: of a topic that is not there yet, which is made; one that is there must have as many.
+    """
+
+    def __init__(
+        self, address: Address, form: Format, *, key: str | None = None, partitions: int | None = None
+    ) -> None:
+        if not address.topic:
+            raise SkewlessError(f"name the topic to write to: {SCHEME}{address.servers}/topic")
+        if partitions is not None:
+            require_at_least("partitions", partitions, 1)
+        self._address = address
+        self._form = form
+        self._key = key
+        self._settings = client_settings(address)
+        self._room = int(self._settings["queue.buffering.max.messages"])
+        address.require_broker()
+        self._producer = self._connect()
+        if partitions is not None:
+            self._make_topic(partitions)
+        self._partitions = self._wait_for_topic()
+        if partitions not in {None, self._partitions}:
+            raise SkewlessError(
+                f"the topic {address.topic!r} has {self._partitions} partitions; got --partitions {partitions}"
+            )
+        self._turn = 0
+
+    @property
+    def label(self) -> str:
+        return f"{SCHEME}{self._address.servers}/{self._address.topic}"
+
+    def send(self, rows: pa.RecordBatch) -> int:
+        room = self._room - len(self._producer)
+        if room <= 0:
+            self._producer.poll(_MOMENT_S)
+            return 0
+        self._producer.poll(0)
+        rows = rows.slice(0, room)
+        keys = [None] * rows.num_rows if self._key is None else written(rows.column(self._key))
+        for sent, (value, key) in enumerate(zip(self._form.messages(rows), keys, strict=True)):
+            try:
+                self._produce(value, key)
+            except BufferError:  # 64 MB before 100,000 messages
+                self._producer.poll(_MOMENT_S)
+                return sent
+            self._turn += 1
+        return int(rows.num_rows)
+
+    def _produce(self, value: bytes, key: bytes | None) -> None:
+        partition = self._turn % self._partitions if self._key is None else -1
+        try:
+            self._producer.produce(self._address.topic, value, key, partition)
+        except KafkaException as error:
+            self._note(error.args[0])
+            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise SkewlessError(f"cannot send to {self.label}: {self.trouble}") from error
+            self.failed += 1
+
+    def close(self, *, hurry: bool = False) -> None:
+        seconds = self._address.timeout if hurry else self._delivery_s
+        for _ in range(int(seconds / _MOMENT_S)):  # in small steps: so long nobody could interrupt it
+            if self._producer.flush(_MOMENT_S) == 0:
+                return
+        self.failed += len(self._producer)
+        self._producer.purge()
+
+    @property
+    def _delivery_s(self) -> float:
+        """Seconds after which the client has given up by itself, and a little more."""
+        given = next((self._settings[name] for name in _DELIVERY_MS if name in self._settings), "300000")
+        return int(given) / 1000 + 10
+
+    def _connect(self) -> Producer:
+        callbacks: dict[str, Any] = {
+            "on_delivery": self._undelivered,
+            "error_cb": self._note,
+            "delivery.report.only.error": True,
+        }
+        try:
+            return Producer(self._settings | callbacks)
+        except KafkaException as error:
+            self._note(error.args[0])
+            raise SkewlessError(f"the client takes no such option of {self.label}: {self.trouble}") from error
+
+    def _undelivered(self, error: KafkaError, _: object) -> None:
+        self.failed += 1
+        self._note(error)
+
+    def _note(self, error: KafkaError) -> None:
+        secrets = (value for name, value in self._settings.items() if re.search("password|secret|key|token", name))
+        self.trouble = error.str()
+        for secret in filter(None, secrets):
+            self.trouble = self.trouble.replace(secret, "…")
+
+    def _make_topic(self, partitions: int) -> None:
+        topic = NewTopic(self._address.topic, num_partitions=partitions, replication_factor=-1)
+        admin = AdminClient({**self._settings})  # as long as this one is there it works
+        try:
+            admin.create_topics([topic], request_timeout=self._address.timeout)[topic.topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                self._note(error.args[0])
+                raise SkewlessError(f"cannot make the topic {self._address.topic!r}: {self.trouble}") from error
+
+    def _wait_for_topic(self) -> int:
+        """Count the partitions of the topic; a broker that makes topics when they are asked for needs a moment."""
+        for _ in range(max(1, round(self._address.timeout / _MOMENT_S))):
+            if found := self._look():
+                self.trouble = None
+                return found
+            self._producer.poll(_MOMENT_S)
+        place = f"{self._address.topic!r} at {self._address.servers}"
+        raise SkewlessError(f"there is no topic {place} ({self.trouble}): --partitions makes it")
+
+    def _look(self) -> int:
+        try:
+            topic = self._producer.list_topics(self._address.topic, self._address.timeout).topics[self._address.topic]
+        except KafkaException as error:
+            self._note(error.args[0])
+            raise SkewlessError(f"no broker answers at {self._address.servers}: {self.trouble}") from error
+        if topic.error is not None:
+            self._note(topic.error)
+            return 0
+        return len(topic.partitions)
+
+
+def client_settings(address: Address) -> dict[str, str]:
+    """Give the options of an address as librdkafka takes them.
+
+    >>> address = Address.parse("kafka://one:9092/clicks?kafka.acks=1&kafka.max.request.size=2000000")
+    >>> settings = client_settings(address)
+    >>> settings["bootstrap.servers"], settings["acks"], settings["message.max.bytes"]
+    ('one:9092', '1', '2000000')
+
+    User and password in the form of Java's client, `kafka.sasl.jaas.config`, are understood as well.
+    """
+    given: dict[str, str] = {}
+    for name, value in address.options:
+        if name in _OWN:
+            continue
+        if not name.startswith(_CLIENT):
+            raise SkewlessError(f"an option of a topic to write to is kafka.…, {' or '.join(_OWN)}; got {name!r}")
+        java = name.removeprefix(_CLIENT)
+        given |= _credentials(value) if java == "sasl.jaas.config" else {_RENAMED.get(java, java): value}
+    once = {} if _weak(given) else {"enable.idempotence": "true"}
+    return _DEFAULTS | once | given | {"bootstrap.servers": address.servers}
+
+
+def _weak(given: Mapping[str, str]) -> bool:
+    """Whether acknowledgements are asked for with which nothing can be written just once."""
+    return any(given.get(name, "all") not in {"all", "-1"} for name in ("acks", "request.required.acks"))
+
+
+def _credentials(jaas: str) -> dict[str, str]:
+    found = {match[1]: match[2] or match[3] or match[4] or "" for match in _CREDENTIALS.finditer(jaas)}
+    if set(found) != {"username", "password"}:
+        raise SkewlessError("kafka.sasl.jaas.config needs a username and a password; or give kafka.sasl.username")
+    return {f"sasl.{name}": value for name, value in found.items()}
