@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv with the locked dependencies and sees to it that Java 17 or newer is there. For the tests it fetches the
-# servers of InfluxDB and Prometheus, where there is apt-get; without them those tests are skipped.
+# servers of InfluxDB and Prometheus and a browser, where there is apt-get; without them those tests are skipped.
 # Called by make; does nothing when all is in place. Each failure is one line that says what to install.
 set -eu
 cd "$(dirname "$0")/.."
@@ -83,11 +83,25 @@ fetch_package() {
   apt-get download -q "$1" >/dev/null 2>&1
 }
 
+# Installed, as it needs many libraries. Tried once only.
+need_browser() {
+  for name in chromium chromium-browser google-chrome; do
+    command -v "$name" >/dev/null 2>&1 && return 0
+  done
+  [ ! -e "$SERVERS/no-chromium" ] || return 0
+  if ! on_debian_as_root || ! apt_install chromium; then
+    mkdir -p "$SERVERS"
+    : >"$SERVERS/no-chromium"
+    say "there is no Chromium, so the tests that look at pages are skipped: install chromium"
+  fi
+}
+
 SERVERS=.cache/services
 
 need_java
 need_server influxdb influxd
 need_server prometheus prometheus
+need_browser
 lock=$(cksum <requirements.lock)
 if [ "$(cat .venv/.lock 2>/dev/null)" != "$lock" ]; then
   make_venv
