@@ -6,10 +6,10 @@ BIN := .venv/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell cat src/skewless/*.py src/skewless/*/*.py | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit format bench lock clean
+.PHONY: help setup demo test lint types imports unit format bench experiments lock clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: ## Virtual environment, locked dependencies, Java (done at once when in place)
 	@scripts/setup.sh
@@ -40,6 +40,10 @@ bench: setup ## Routing speed beside the naive twins; cost and gain of the opera
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/spark_operator.py exchange
 	$(BIN)/python benchmarks/spark_operator.py throughput
+
+experiments: setup ## All tables and figures of the papers, in virtual time and on Spark, into docs/experiments (an hour)
+	$(BIN)/skewless experiment run all --engine both
+	$(BIN)/skewless experiment report --to docs/experiments
 
 lock: setup ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
