@@ -1,0 +1,34 @@
+"""The highest throughput of a grouping: the sources emit as fast as they can, see `in_flight`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from skewless.arrivals import SECOND
+from skewless.experiments.base import Row
+from skewless.experiments.dstream.in_flight import flow
+from skewless.metrics import KeySpread, stddev
+
+THROUGHPUT: Final = "throughput, tuples per second"
+STATE: Final = "workers that keep state of a key, mean"
+
+
+def capacity(*, stream: str, grouping: str, workers: int, seconds: int, warm_up_s: int) -> Row:
+    """Let a stream flow; count what is done, and where it lies, from the warm-up on."""
+    begin, end = warm_up_s * SECOND, seconds * SECOND
+    spread = KeySpread(workers)
+    loads = np.zeros(workers, dtype=np.int64)
+    for group in flow(stream=stream, grouping=grouping, workers=workers, seconds=seconds):
+        spread.update(group.keys, group.workers)
+        counts = (group.done >= begin) & (group.done < end)
+        loads += np.bincount(group.workers[counts], minlength=workers)
+    return {
+        "stream": stream,
+        "grouping": grouping,
+        "workers": workers,
+        "throughput": float(loads.sum() / (seconds - warm_up_s)),
+        "stddev": stddev(loads),
+        "dist_cost": spread.dist_cost,
+    }

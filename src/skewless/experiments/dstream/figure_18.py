@@ -1,0 +1,63 @@
+"""Figure 18: the highest throughput over the number of workers, VWAP and hashtags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered
+from skewless.experiments.dstream.capacity import THROUGHPUT, capacity
+from skewless.experiments.dstream.in_flight import GROUPINGS, RELEASED
+
+_PAPER: Final = {
+    ("trades", "partial_key"): 1.35, ("trades", "distribution_aware"): 1.40,
+    ("hashtags", "partial_key"): 1.33, ("hashtags", "distribution_aware"): 1.49,
+}  # fmt: skip
+
+
+def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
+    full = preset == "full"
+    levels = (8, 32, 64, 96, 128) if full else (32, 128)
+    sizes = {"seconds": 60, "warm_up_s": 20} if full else {"seconds": 3, "warm_up_s": 1}
+    for stream in ("trades", "hashtags"):
+        yield from ({"stream": stream, "workers": n, "grouping": name, **sizes} for n in levels for name in GROUPINGS)
+
+
+def run(*, stream: str, grouping: str, workers: int, seconds: int, warm_up_s: int) -> Iterator[Row]:
+    yield capacity(stream=stream, grouping=grouping, workers=workers, seconds=seconds, warm_up_s=warm_up_s)
+
+
+def expect(rows: Rows) -> Iterator[Check]:
+    order = ("distribution_aware", "partial_key", "popularity_aware")
+    for stream in ("trades", "hashtags"):
+        found = rows.by("grouping", "throughput", stream=stream, workers=128)
+        line = rows.by("workers", "throughput", stream=stream, grouping="popularity_aware")
+        yield ordered(f"{stream}: throughput of DStream keeps rising with the workers", line)
+        yield ordered(f"{stream}, 128 workers: DKG < PKG < DStream", {name: found[name] for name in order})
+    for (stream, name), paper in _PAPER.items():
+        found = rows.by("grouping", "throughput", stream=stream, workers=128)
+        what = f"{stream}, 128 workers: throughput over {name}"
+        yield close(what, found["popularity_aware"] / found[name], paper, tolerance=0.1)
+
+
+def compare(rows: Rows) -> Iterator[Number]:
+    for (stream, name), paper in _PAPER.items():
+        found = rows.by("grouping", "throughput", stream=stream, workers=128)
+        for label in ("popularity_aware", RELEASED):
+            ratio, even = found[label] / found[name], found["even"] / found[name]
+            yield Number(f"{label}, {stream}: throughput over {name}, 128 workers", paper, ratio, even)
+
+
+EXPERIMENT = Experiment(
+    title="Scalability: throughput over the number of workers, VWAP and hashtags",
+    claim="With 128 workers DStream has 35 % more throughput than PKG and 40 % more than DKG (distribution-aware) for "
+    "VWAP, 33 % and 49 % more for hashtags. (Figures 11 and 14 have 2.0 and 2.4, 1.9 and 2.3 times.)",
+    points=points,
+    run=run,
+    expect=expect,
+    compare=compare,
+    panels=tuple(
+        Panel(x="workers", y="throughput", title=f"{stream}: {THROUGHPUT}", where={"stream": stream})
+        for stream in ("trades", "hashtags")
+    ),
+)

@@ -1,0 +1,66 @@
+"""Figure 6: the highest throughput over the number of workers, on Zipf 1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
+from skewless.experiments.dstream.capacity import STATE, THROUGHPUT, capacity
+from skewless.experiments.dstream.in_flight import GROUPINGS, RELEASED
+
+_PAPER: Final = {"partial_key": 1.21, "distribution_aware": 1.32}
+
+
+def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
+    full = preset == "full"
+    sizes = {"keys": 10**7, "seconds": 60, "warm_up_s": 20} if full else {"keys": 10**5, "seconds": 3, "warm_up_s": 1}
+    levels = (8, 16, 32, 64, 80, 96, 128) if full else (8, 80, 128)
+    yield from ({"exponent": 1.0, "workers": n, "grouping": name, **sizes} for n in levels for name in GROUPINGS)
+
+
+def run(*, exponent: float, keys: int, grouping: str, workers: int, seconds: int, warm_up_s: int) -> Iterator[Row]:
+    stream = f"zipf-{exponent}-{keys}"
+    row = capacity(stream=stream, grouping=grouping, workers=workers, seconds=seconds, warm_up_s=warm_up_s)
+    yield {"exponent": exponent, **row}
+
+
+def expect(rows: Rows) -> Iterator[Check]:
+    lines = {name: rows.by("workers", "throughput", grouping=name) for name in GROUPINGS}
+    dstream = lines["popularity_aware"]
+    for name, label in (("popularity_aware", "DStream"), ("partial_key", "PKG"), ("distribution_aware", "DKG")):
+        yield ordered(f"throughput of {label} keeps rising with the workers", lines[name])
+    yield within("throughput of shuffle, 128 workers over 80: it stops rising", _last(lines["shuffle"]), most=1.1)
+    order = ("distribution_aware", "partial_key", "popularity_aware")
+    yield ordered("throughput with 128 workers: DKG < PKG < DStream", {name: lines[name][128] for name in order})
+    for name, paper in _PAPER.items():
+        yield close(f"throughput over {name} with 128 workers", dstream[128] / lines[name][128], paper, tolerance=0.1)
+
+
+def _last(line: Mapping[int, float]) -> float:
+    return line[128] / line[80]
+
+
+def compare(rows: Rows) -> Iterator[Number]:
+    found = rows.by("grouping", "throughput", workers=128)
+    for name, paper in _PAPER.items():
+        for label in ("popularity_aware", RELEASED):
+            ratio, even = found[label] / found[name], found["even"] / found[name]
+            yield Number(f"{label}: throughput over {name}, 128 workers", paper, ratio, even)
+    shuffle = _last(rows.by("workers", "throughput", grouping="shuffle"))
+    yield Number("shuffle: throughput of 128 workers over 80", "about 1", shuffle)
+
+
+EXPERIMENT = Experiment(
+    title="Throughput over the number of workers",
+    claim="With shuffle grouping the throughput stops rising at 80 workers, for want of memory. With the others it "
+    "keeps rising; with 128 workers DStream has 21 % more than PKG and 32 % more than DKG (distribution-aware).",
+    points=points,
+    run=run,
+    expect=expect,
+    compare=compare,
+    panels=tuple(
+        Panel(x="workers", y=metric, title=title)
+        for metric, title in (("throughput", THROUGHPUT), ("dist_cost", STATE))
+    ),
+)
