@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from skewless.arrivals import SECOND
-from skewless.experiments.base import Row
+from skewless.experiments.base import Preset, Row
 from skewless.experiments.dstream.in_flight import flow
 from skewless.metrics import KeySpread, stddev
 
@@ -15,12 +15,19 @@ THROUGHPUT: Final = "throughput, tuples per second"
 STATE: Final = "workers that keep state of a key, mean"
 
 
-def capacity(*, stream: str, grouping: str, workers: int, seconds: int, warm_up_s: int) -> Row:
+def sizes(preset: Preset) -> dict[str, int]:
+    """Say how long it flows; with few tuples in flight a short run shows as much as a long one."""
+    if preset == "full":
+        return {"in_flight": 100, "seconds": 60, "warm_up_s": 20}
+    return {"in_flight": 10, "seconds": 2, "warm_up_s": 1}
+
+
+def capacity(*, stream: str, grouping: str, workers: int, in_flight: int, seconds: int, warm_up_s: int) -> Row:
     """Let a stream flow; count what is done, and where it lies, from the warm-up on."""
     begin, end = warm_up_s * SECOND, seconds * SECOND
     spread = KeySpread(workers)
     loads = np.zeros(workers, dtype=np.int64)
-    for group in flow(stream=stream, grouping=grouping, workers=workers, seconds=seconds):
+    for group in flow(stream=stream, grouping=grouping, workers=workers, in_flight=in_flight, seconds=seconds):
         spread.update(group.keys, group.workers)
         counts = (group.done >= begin) & (group.done < end)
         loads += np.bincount(group.workers[counts], minlength=workers)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered
-from skewless.experiments.dstream.capacity import THROUGHPUT, capacity
+from skewless.experiments.dstream.capacity import THROUGHPUT, capacity, sizes
 from skewless.experiments.dstream.in_flight import GROUPINGS, RELEASED
 
 _PAPER: Final = {
@@ -16,15 +16,14 @@ _PAPER: Final = {
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
-    full = preset == "full"
-    levels = (8, 32, 64, 96, 128) if full else (32, 128)
-    sizes = {"seconds": 60, "warm_up_s": 20} if full else {"seconds": 3, "warm_up_s": 1}
+    levels = (8, 32, 64, 96, 128) if preset == "full" else (32, 128)
     for stream in ("trades", "hashtags"):
-        yield from ({"stream": stream, "workers": n, "grouping": name, **sizes} for n in levels for name in GROUPINGS)
+        same = {"stream": stream, **sizes(preset)}
+        yield from ({"workers": level, "grouping": name, **same} for level in levels for name in GROUPINGS)
 
 
-def run(*, stream: str, grouping: str, workers: int, seconds: int, warm_up_s: int) -> Iterator[Row]:
-    yield capacity(stream=stream, grouping=grouping, workers=workers, seconds=seconds, warm_up_s=warm_up_s)
+def run(*, stream: str, grouping: str, workers: int, **how_long: int) -> Iterator[Row]:
+    yield capacity(stream=stream, grouping=grouping, workers=workers, **how_long)
 
 
 def expect(rows: Rows) -> Iterator[Check]:

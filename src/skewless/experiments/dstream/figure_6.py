@@ -6,22 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
-from skewless.experiments.dstream.capacity import STATE, THROUGHPUT, capacity
+from skewless.experiments.dstream.capacity import STATE, THROUGHPUT, capacity, sizes
 from skewless.experiments.dstream.in_flight import GROUPINGS, RELEASED
 
 _PAPER: Final = {"partial_key": 1.21, "distribution_aware": 1.32}
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
-    full = preset == "full"
-    sizes = {"keys": 10**7, "seconds": 60, "warm_up_s": 20} if full else {"keys": 10**5, "seconds": 3, "warm_up_s": 1}
-    levels = (8, 16, 32, 64, 80, 96, 128) if full else (8, 80, 128)
-    yield from ({"exponent": 1.0, "workers": n, "grouping": name, **sizes} for n in levels for name in GROUPINGS)
+    keys, levels = (10**7, [8, 16, 32, 64, 80, 96, 128]) if preset == "full" else (10**5, [8, 80, 128])
+    same = {"exponent": 1.0, "keys": keys, **sizes(preset)}
+    yield from ({"workers": level, "grouping": name, **same} for level in levels for name in GROUPINGS)
 
 
-def run(*, exponent: float, keys: int, grouping: str, workers: int, seconds: int, warm_up_s: int) -> Iterator[Row]:
-    stream = f"zipf-{exponent}-{keys}"
-    row = capacity(stream=stream, grouping=grouping, workers=workers, seconds=seconds, warm_up_s=warm_up_s)
+def run(*, exponent: float, keys: int, grouping: str, workers: int, **how_long: int) -> Iterator[Row]:
+    row = capacity(stream=f"zipf-{exponent}-{keys}", grouping=grouping, workers=workers, **how_long)
     yield {"exponent": exponent, **row}
 
 

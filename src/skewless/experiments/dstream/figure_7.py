@@ -16,9 +16,9 @@ _RIVALS: Final = ("key", "partial_key", "distribution_aware")
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     exponents = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0) if preset == "full" else (0.5, 1.0, 2.0)
-    sizes = next(iter(points_of_figure_6(preset)))
+    same = next(iter(points_of_figure_6(preset)))
     for exponent in exponents:
-        yield from ({**sizes, "exponent": exponent, "workers": 64, "grouping": name} for name in GROUPINGS)
+        yield from ({**same, "exponent": exponent, "workers": 64, "grouping": name} for name in GROUPINGS)
 
 
 def kept(rows: Rows, grouping: str) -> float:

@@ -1,8 +1,8 @@
 """Sources that keep a number of tuples in flight, in virtual time: each grouping runs at its own limit.
 
-The paper lets spouts pull from Kafka as fast as tuples are acknowledged. So a tuple is emitted as soon as fewer than a
-hundred per worker are on their way. The busiest worker sets the pace; no queue grows without end; and with perfect
-balance the latency is a hundred services, 100 ms, which is of the order of the paper's 114 ms.
+The paper lets spouts pull from Kafka as fast as tuples are acknowledged. So a tuple is emitted as soon as fewer than so
+many per worker are on their way. The busiest worker sets the pace, and no queue grows without end. With a hundred per
+worker and perfect balance the latency is a hundred services, 100 ms, which is of the order of the paper's 114 ms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ GROUP: Final = 10_000
 """Tuples in a row whose mean latency is recorded, as in section VI.A."""
 
 _SOURCES: Final = 5
-_IN_FLIGHT: Final = 100  # tuples per worker
 _SERVICE: Final = SECOND // 1000
 _LENGTH: Final = 1 << 40  # of a stream, as far as the stream is concerned: without end
 
@@ -91,15 +90,22 @@ def hashes_of(name: str, start: int, stop: int, seed: int = 0) -> NDArray[np.uin
 
 
 def flow(
-    *, stream: str, grouping: str, workers: int, seconds: float, change_s: float | None = None, seed: int = 0
+    *,
+    stream: str,
+    grouping: str,
+    workers: int,
+    in_flight: int,
+    seconds: int,
+    change_s: int | None = None,
+    seed: int = 0,
 ) -> Iterator[Group]:
-    """Let a stream flow for some seconds, with a barrier every second.
+    """Let a stream flow for some seconds, with so many tuples per worker in flight and a barrier every second.
 
     Every `change_s` seconds all keys change places, from the next group on: which are hot then are other ones.
     """
     chosen = grouping_of(grouping, workers)
     routers = [chosen.start(source, _SOURCES, seed) for source in range(_SOURCES)]
-    flight = np.zeros(_IN_FLIGHT * workers, dtype=np.int64)
+    flight = np.zeros(in_flight * workers, dtype=np.int64)
     free_at = np.zeros(workers, dtype=np.int64)
     number, barriers = 0, 0
     while flight[0] < seconds * SECOND:
@@ -109,7 +115,7 @@ def flow(
             routers = [chosen.resume(state) for state in states]
         keys = hashes_of(stream, number * GROUP, (number + 1) * GROUP, seed)
         if change_s is not None:
-            keys = rehash(keys, seed=int(flight[0] / (change_s * SECOND)))
+            keys = rehash(keys, seed=int(flight[0] // (change_s * SECOND)))
         choices = np.empty(GROUP, dtype=np.int32)
         for source, router in enumerate(routers):
             own = np.ascontiguousarray(keys[source::_SOURCES])

@@ -1,0 +1,33 @@
+"""Figure 16: latency window by window, hashtags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from skewless.experiments.base import Check, Experiment, Number, Preset, Rows
+from skewless.experiments.dstream.application import BY_WINDOW, compare_stable, expect_stable, run
+from skewless.experiments.dstream.application import points as points_of
+
+
+def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
+    yield from points_of("hashtags", preset)
+
+
+def expect(rows: Rows) -> Iterator[Check]:
+    yield from expect_stable(rows)
+
+
+def compare(rows: Rows) -> Iterator[Number]:
+    yield from compare_stable(rows)
+
+
+EXPERIMENT = Experiment(
+    title="Latency window by window, hashtags (HA)",
+    claim="The processing time with DStream is very low and stable.",
+    points=points,
+    run=run,
+    expect=expect,
+    compare=compare,
+    panels=BY_WINDOW,
+)
