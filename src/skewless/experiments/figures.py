@@ -67,9 +67,11 @@ def draw(experiment: Experiment, rows: Rows) -> str:
         for plot in figure.axes:
             handles |= dict(zip(*reversed(plot.get_legend_handles_labels()), strict=True))
         if len(handles) > 1:
-            figure.legend(
-                handles.values(), handles.keys(), loc="outside lower center", ncols=min(6, len(handles)), frameon=False
-            )
+            fitting = int(
+                figure.get_figwidth() / (0.5 + 0.075 * max(map(len, handles)))
+            )  # inches: a line, then letters
+            beside = max(1, min(fitting, 6, len(handles)))
+            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=beside, frameon=False)
         out = StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     svg = out.getvalue()
@@ -84,9 +86,24 @@ def standalone(svg: str) -> str:
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """Give every name its colour: groupings always the same, whatever else in turn."""
+    """Give every name its colour: groupings always the same, their variants beside them lighter, others in turn.
+
+    >>> colours_of(["key", "key, warm", "even, single owner", "else"])
+    {'key': '#7950f2', 'key, warm': '#bca7f8', 'even, single owner': '#d6336c', 'else': '#0b7285'}
+    """
     others = cycle(_OTHERS)
-    return {name: _colour(name) or next(others) for name in dict.fromkeys(names)}
+    given: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        colour = _colour(name) or next(others)
+        while colour in given.values():
+            colour = _lighter(colour)
+        given[name] = colour
+    return given
+
+
+def _lighter(colour: str) -> str:
+    """Give the middle of a colour and white."""
+    return "#" + "".join(f"{(int(colour[at : at + 2], 16) + 255) // 2:02x}" for at in (1, 3, 5))
 
 
 def _colour(name: str) -> str | None:
@@ -98,15 +115,16 @@ def _colour(name: str) -> str | None:
 def _draw_panel(panel: Panel, plot: Axes, rows: Rows, paper: Rows, colours: Mapping[str, str]) -> None:
     series = rows.where(**panel.where).by(panel.series)
     printed = Rows(row for row in paper.where(**panel.where) if panel.x in row and panel.y in row).by(panel.series)
-    drawers = {"line": _draw_lines, "step": _draw_lines, "bar": _draw_bars}
-    drawers[panel.kind](panel, plot, series, colours)
-    if panel.kind != "bar":
+    if panel.kind == "bar":
+        _draw_bars(panel, plot, series, printed, colours)
+    else:
+        _draw_lines(panel, plot, series, colours)
         for name, known in printed.items():
             points = sorted(zip(known.column(panel.x), known.column(panel.y), strict=True))
             plot.plot(*zip(*points, strict=True), linestyle="--", marker="o", markerfacecolor="none", markersize=4,
                       linewidth=1, color=colours.get(str(name), _INK), label=f"{name} ({PAPER})")  # fmt: skip
     plot.set_title(panel.title, fontsize=9.5)
-    plot.set_xlabel(panel.x_label or panel.x)
+    plot.set_xlabel(panel.x_label or ("" if panel.x == panel.series else panel.x))
     plot.set_ylabel(panel.y_label)
     plot.grid(visible=True, axis="y", color="#868e96", alpha=0.25, linewidth=0.7)
     plot.spines[["top", "right"]].set_visible(False)
@@ -132,12 +150,21 @@ def _draw_lines(panel: Panel, plot: Axes, series: Mapping[Any, Rows], colours: M
         )
 
 
-def _draw_bars(panel: Panel, plot: Axes, series: Mapping[Any, Rows], colours: Mapping[str, str]) -> None:
+def _draw_bars(
+    panel: Panel, plot: Axes, series: Mapping[Any, Rows], printed: Mapping[Any, Rows], colours: Mapping[str, str]
+) -> None:
+    """Draw bars side by side, or alone if each is a place of its own; diamonds are the paper's numbers."""
     places = list(dict.fromkeys(value for rows in series.values() for value in rows.column(panel.x)))
-    width = 0.84 / len(series)
+    alone = panel.x == panel.series
+    width = 0.84 if alone else 0.84 / len(series)
     for at, (name, rows) in enumerate(series.items()):
-        left = [places.index(value) + (at - (len(series) - 1) / 2) * width for value in rows.column(panel.x)]
+        aside = 0.0 if alone else (at - (len(series) - 1) / 2) * width
+        left = [places.index(value) + aside for value in rows.column(panel.x)]
         plot.bar(left, rows.column(panel.y), width=width, color=colours[str(name)], label=str(name))
+        known = [(row[panel.x], row[panel.y]) for row in printed.get(name, ()) if row[panel.x] in places]
+        if known:
+            plot.plot([places.index(place) + aside for place, _ in known], [value for _, value in known], linestyle="",
+                      marker="D", markersize=5, markerfacecolor="white", color=_INK, label=PAPER)  # fmt: skip
     long = sum(len(str(place)) for place in places) > 36
     plot.set_xticks(range(len(places)), [str(place) for place in places], rotation=25 if long else 0,
                     ha="right" if long else "center")  # fmt: skip

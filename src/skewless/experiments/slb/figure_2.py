@@ -8,7 +8,7 @@ from typing import Any, Final
 from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
 from skewless.experiments.slb.balanced import EVEN, MEASURED, PUBLISHED, balance_rows, balanced, balancer
-from skewless.experiments.slb.one_each import STREAMS
+from skewless.experiments.slb.one_each import KEYS, OneEach
 
 CLB: Final = ("correlation", PUBLISHED)
 PRINTED: Final = {"S1": (2.08983e10, 6.76016e8), "S2": (2.08325e10, 7.92797e8)}
@@ -16,7 +16,7 @@ PRINTED: Final = {"S1": (2.08983e10, 6.76016e8), "S2": (2.08325e10, 7.92797e8)}
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     size = {"windows": 120, "rate": 10_000} if preset == "full" else {"windows": 24, "rate": 200}
-    for stream in STREAMS:
+    for stream in KEYS:
         # CLB can have a new table after every second window at most: one window alone has no covariance.
         every_window = [name for name in MEASURED if name not in CLB]
         yield from ({"stream": stream, "grouping": g, "workers": 10, "every": 1, **size} for g in every_window)
@@ -27,7 +27,7 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
 def run(*, stream: str, grouping: str, workers: int, every: int, windows: int, rate: int) -> Iterator[Row]:
     chosen = balancer(grouping, workers, **({"n_windows": every} if grouping in CLB else {}))
     arrivals, tuples = Steady(rate=rate, poisson=True), rate * 60 * windows
-    _, state = balanced(chosen, STREAMS[stream], arrivals, tuples=tuples, window_ms=60_000)
+    _, state = balanced(chosen, OneEach(keys=KEYS[stream]), arrivals, tuples=tuples, window_ms=60_000)
     drawn = grouping in (*CLB, EVEN) and workers == 10 and every <= 2
     yield from balance_rows([state], windows=drawn, stream=stream, grouping=grouping, workers=workers, every=every)
 
@@ -69,11 +69,11 @@ EXPERIMENT = Experiment(
     panels=(
         *(Panel(x="window", y="variance", title=f"{stream}, 10 workers", x_label="window of a minute",
                 y_label="variance of loads", log_y=True, where={"span": "window", "stream": stream})
-          for stream in STREAMS),
-        Panel(x="stream", y="variance", kind="bar", title="mean, 10 workers", x_label="", log_y=True,
+          for stream in KEYS),
+        Panel(x="stream", y="variance", kind="bar", title="mean, 10 workers", log_y=True,
               where={"span": "run", "workers": 10, "every": (1, 2)}),
         *(Panel(x="workers", y="variance", title=f"mean on {stream}, by workers", log_y=True,
-                where={"span": "run", "stream": stream, "every": 2, "grouping": CLB}) for stream in STREAMS),
+                where={"span": "run", "stream": stream, "every": 2, "grouping": CLB}) for stream in KEYS),
         Panel(x="every", y="variance", kind="bar", title="mean on S2, by windows from table to table",
               x_label="windows", log_y=True, where={"span": "run", "stream": "S2", "workers": 10, "grouping": CLB}),
     ),

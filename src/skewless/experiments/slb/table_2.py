@@ -78,10 +78,10 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=(
-        Panel(x="latency", y="ms", kind="bar", title="latencies, pause", y_label="ms", log_y=True, x_label="",
+        Panel(x="latency", y="ms", kind="bar", title="latencies, pause", y_label="ms", log_y=True,
               where={"handoff": "pause", "latency": tuple(PRINTED)}),
         Panel(x="handoff", y="ms", kind="bar", title="mean, by the way that state moves", y_label="ms", log_y=True,
-              x_label="", where={"latency": "mean"}),
+              where={"latency": "mean"}),
     ),
     paper=tuple({"grouping": name, "handoff": "pause", "latency": which, "ms": ms}
                 for which, printed in PRINTED.items() for name, ms in printed.items()),
