@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 
 import skewless
-from skewless.cli import compare, demo, diagnose, experiment, groupings, run, simulate, streams, watch
+from skewless.cli import (
+    compare,
+    demo,
+    diagnose,
+    experiment,
+    groupings,
+    init,
+    pack,
+    produce,
+    run,
+    simulate,
+    streams,
+    watch,
+)
 from skewless.errors import SkewlessError
 
 _BAD_INPUT: Final = 2
@@ -26,7 +40,10 @@ app: Final = typer.Typer(
 app.command("simulate")(simulate.simulate_command)
 app.command("compare")(compare.compare_command)
 app.command("diagnose")(diagnose.diagnose_command)
+app.command("init")(init.init_command)
 app.command("run")(run.run_command)
+app.command("pack")(pack.pack_command)
+app.command("produce")(produce.produce_command)
 app.command("demo")(demo.demo_command)
 app.command("groupings")(groupings.groupings_command)
 app.command("streams")(streams.streams_command)
@@ -56,14 +73,16 @@ def main(arguments: list[str] | None = None) -> None:
     except (SkewlessError, _UsageError) as error:
         # A usage error knows how to say which option it is about; ours already do.
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        sys.exit(_fail(" ".join(message.split()), _BAD_INPUT))
+        each = error.each if isinstance(error, SkewlessError) else [message]
+        sys.exit(_fail(each, _BAD_INPUT))
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        sys.exit(_fail("interrupted", _INTERRUPTED))
+        sys.exit(_fail(["interrupted"], _INTERRUPTED))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int) -> int:
-    typer.echo(f"skewless: {message}", err=True)
+def _fail(messages: Sequence[str], code: int) -> int:
+    for message in messages:
+        typer.echo(f"skewless: {' '.join(message.split())}", err=True)
     return code

@@ -97,7 +97,7 @@ def watch_command(
     observer = Observer(Ledger(uri=ledger))
     query = Query.of(observer.ledger, name, _parse_tags(tags))
     with ExitStack() as stack:
-        sinks = _open_sinks(stack, influx, prometheus, log=log)
+        sinks = open_sinks(stack, influx, prometheus, log=log)
         show = _choose_view(stack, observer.ledger.uri, as_json=as_json, once=once, quiet=quiet)
         while True:
             now_s = time.monotonic()
@@ -142,8 +142,10 @@ def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, qui
     return draw
 
 
-def _open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
+def open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
+    """Open what metrics are written to, until the stack is closed."""
     from skewless.sinks import InfluxSink, LogSink, PrometheusSink  # noqa: PLC0415 - as above
+    from skewless.sinks.prometheus import host_and_port  # noqa: PLC0415 - as above
 
     sinks: list[Sink] = []
     if influx is not None:
@@ -152,12 +154,8 @@ def _open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *,
         stack.enter_context(_logging_to_stderr())
         sinks.append(LogSink())
     if prometheus is not None:
-        host, _, port = prometheus.rpartition(":")
-        if not (port.isascii() and port.isdigit()):
-            raise SkewlessError(
-                f"--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got {prometheus!r}"
-            )
-        served = PrometheusSink(int(port), host.removeprefix("[").removesuffix("]") or "127.0.0.1")
+        host, port = host_and_port(prometheus)
+        served = PrometheusSink(port, host)
         stack.callback(served.close)
         sinks.append(served)
         if served.url is not None:
@@ -178,14 +176,16 @@ def _logging_to_stderr() -> Iterator[None]:
 
     logger, handler = logging.getLogger(LOGGER), _StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(query)s %(message)s"))
-    level = logger.level
+    level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    logger.propagate = False  # or whoever listens to warnings writes every line again
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+        logger.propagate = propagate
 
 
 def _parse_tags(tags: Sequence[str] | None) -> dict[str, str]:

@@ -141,6 +141,18 @@ class PrometheusSink(Sink):
         self._server = server
 
 
+def host_and_port(text: str) -> tuple[str, int]:
+    """Read PORT or HOST:PORT.
+
+    >>> host_and_port("9108"), host_and_port("[::]:9108")
+    (('127.0.0.1', 9108), ('::', 9108))
+    """
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise SkewlessError(f"--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got {text!r}")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
 def _samples(metrics: BatchMetrics) -> Iterator[tuple[str, Mapping[str, str], float]]:
     total = metrics.total
     yield "skewless_batch", {}, metrics.batch
