@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Rows, ordered, within
-from skewless.experiments.dkg.figure_11 import points, run
-from skewless.experiments.dkg.routed import BEST_FIRST, SHORT, curves
+from skewless.experiments.dkg.figure_11 import points
+from skewless.experiments.dkg.routed import BEST_FIRST, SHORT, curves, routed
 
 
 def expect(rows: Rows) -> Iterator[Check]:
@@ -39,14 +39,14 @@ def compare(rows: Rows) -> Iterator[Number]:
 
 EXPERIMENT = Experiment(
     title="What growing skew does to each grouping",
-    claim="SG does not mind skew. KG does well up to 30 % and falls from there on; PKG loses after 20 to 30 %, but does "
-    "much better than KG up to 60 %; DKG stays predictable, and has the second highest throughput at 80 and 90 %.",
+    claim="SG does not mind skew. KG does well up to 30 % and falls from there on; PKG loses after 20 to 30 %, but "
+    "does much better than KG up to 60 %; DKG stays predictable, and has the second highest throughput at 80 and 90 %.",
     points=points,
-    run=run,
+    run=routed,
     expect=expect,
     compare=compare,
     panels=tuple(
-        Panel(x="skew", y="normalised", series="metric", x_label="skew, %", title=name, y_label="part of the highest value",
+        Panel(x="skew", y="normalised", series="metric", x_label="skew, %", title=name, y_label="part of the highest",
               where={"grouping": name})
         for name in ("shuffle", "key", "partial_key", "dynamic_key", "even")
     ),

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, ordered, within
-from skewless.experiments.dkg.routed import BEST_FIRST, GROUPINGS, METRICS, SHORT, TITLES, curves, routed
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Rows, ordered, within
+from skewless.experiments.dkg.routed import BEST_FIRST, GROUPINGS, SHORT, TITLES, curves, routed
 
 WORKERS: Final = (10, 50, 100)
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     tuples = 2_000_000 if preset == "full" else 10_000
-    yield from ({"workers": workers, "grouping": name, "tuples": tuples} for workers in WORKERS for name in GROUPINGS)
-
-
-def run(*, workers: int, grouping: str, tuples: int) -> Iterator[Row]:
-    yield from routed(stream="twitter-election", grouping=grouping, workers=workers, tuples=tuples, seconds=500)
+    about = {"stream": "twitter-election", "tuples": tuples, "seconds": 500}
+    yield from ({**about, "workers": workers, "grouping": name} for workers in WORKERS for name in GROUPINGS)
 
 
 def expect(rows: Rows) -> Iterator[Check]:
-    latency, stddev, cost, _ = (curves(rows, metric, "workers") for metric in METRICS)
+    latency, stddev, cost, _ = (curves(rows, metric, "workers") for metric in TITLES)
     for name in ("shuffle", "key", "partial_key"):
         change = max(latency[name].values()) / min(latency[name].values())
         yield within(f"latency of {SHORT[name]} hardly changes with the workers", change, most=1.15)
@@ -53,10 +50,10 @@ def compare(rows: Rows) -> Iterator[Number]:
 
 EXPERIMENT = Experiment(
     title="More workers",
-    claim="With 68 % of all tuples of one key, more workers change next to nothing: latency stays as it was, of DKG it grows "
-    "a little but stays below PKG; stddev falls for all; dist_cost is high for SG alone.",
+    claim="With 68 % of all tuples of one key, more workers change next to nothing: latency stays as it was, of DKG it "
+    "grows a little but stays below PKG; stddev falls for all; dist_cost is high for SG alone.",
     points=points,
-    run=run,
+    run=routed,
     expect=expect,
     compare=compare,
     panels=tuple(

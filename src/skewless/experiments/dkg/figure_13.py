@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, ordered, within
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Rows, ordered, within
 from skewless.experiments.dkg.routed import BEST_FIRST, GROUPINGS, SHORT, TITLES, routed
 
 SOURCES: Final = (5, 10, 15, 20)
@@ -13,11 +13,8 @@ SOURCES: Final = (5, 10, 15, 20)
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     tuples = 2_000_000 if preset == "full" else 10_000
-    yield from ({"sources": sources, "grouping": name, "tuples": tuples} for sources in SOURCES for name in GROUPINGS)
-
-
-def run(*, sources: int, grouping: str, tuples: int) -> Iterator[Row]:
-    yield from routed(stream="twitter-election", grouping=grouping, sources=sources, tuples=tuples, seconds=500)
+    about = {"stream": "twitter-election", "tuples": tuples, "seconds": 500}
+    yield from ({**about, "sources": sources, "grouping": name} for sources in SOURCES for name in GROUPINGS)
 
 
 def expect(rows: Rows) -> Iterator[Check]:
@@ -46,10 +43,10 @@ def compare(rows: Rows) -> Iterator[Number]:
 
 EXPERIMENT = Experiment(
     title="More sources",
-    claim="With 68 % of all tuples of one key, more sources change nothing. DKG has better latency, stddev and throughput than "
-    "KG and PKG, at a dist_cost that is alike.",
+    claim="With 68 % of all tuples of one key, more sources change nothing. DKG has better latency, stddev and "
+    "throughput than KG and PKG, at a dist_cost that is alike.",
     points=points,
-    run=run,
+    run=routed,
     expect=expect,
     compare=compare,
     panels=tuple(

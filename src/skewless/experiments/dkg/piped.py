@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from skewless.experiments.base import SPARK, Check, Preset, Row, Rows, ordered, within
+from skewless.experiments.base import Check, Preset, Row, Rows, ordered, within
 from skewless.experiments.dkg.routed import BEST_FIRST, STAND_IN, named, rows_of
 from skewless.groupings import DynamicKey, Grouping
 from skewless.simulate import Simulation, simulate
@@ -28,7 +28,7 @@ _WARM_UP: Final = 500
 _BATCH_MS: Final = 2_000  # of the simulated twin: as on Spark, more than the second in which keys grow old
 
 
-def sweep(preset: Preset, batches: int, **about: Any) -> Iterator[Mapping[str, Any]]:
+def sweep(preset: Preset, *, batches: int, **about: Any) -> Iterator[Mapping[str, Any]]:
     """Give the points of one stream: fewer groupings and tuples in the small preset."""
     names, batch = ((*BEST_FIRST, "even"), 8_000) if preset == "full" else (("partial_key", "dynamic_key", "even"), 200)
     tuples = batch * (batches if preset == "full" else 2)
@@ -77,7 +77,7 @@ def _start_workers(_application: str, spark: SparkSession) -> None:
     _run(spark, "country-skew-r0", named("shuffle", _WORKERS), _WARM_UP, _WARM_UP)
 
 
-def expect(measured: Rows, **at: int) -> Iterator[Check]:
+def agree(measured: Rows, **at: int) -> Iterator[Check]:
     """Expect what was measured to be as simulated, and throughput in the paper's order, `at` this point."""
     if not measured:
         return

@@ -2,8 +2,8 @@
 
 The sources deliver 10,000 tuples a second and a tuple costs a worker a millisecond, as in the paper: its ten workers
 did 9,511 a second in perfect balance. A stream with fewer tuples than the paper's takes the same time: it comes more
-slowly and costs more per tuple, so that one tuple stands for several, and dynamic key grouping, which goes by the clock,
-has as long to learn. *Latency* is the paper's (4.7): the time from the first to the last output.
+slowly and costs more per tuple. So one tuple stands for several, and dynamic key grouping, which goes by the clock, has
+as long to learn. *Latency* is the paper's (4.7): the time from the first to the last output.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from statistics import median
 from typing import Any, Final
 
 from skewless.experiments.base import SIMULATED, Row, Rows
-from skewless.experiments.dkg.recorded import recorded
+from skewless.experiments.dkg.recorded import Recorded, recorded
 from skewless.groupings import DynamicKey, Grouping, make_grouping
 from skewless.simulate import Result, Simulation, simulate
-from skewless.streams import Stream, make_stream
+from skewless.streams import SyntheticStream, make_stream
 
 RELEASED: Final = "dynamic_key, as released"
 BEST_FIRST: Final = ("shuffle", "dynamic_key", "partial_key", "key")
@@ -31,7 +31,7 @@ TITLES: Final = {
     "dist_cost": "dist_cost, workers per key",
     "throughput": "throughput, tuples/s",
 }
-METRICS: Final = tuple(TITLES)
+"""The metrics, with their units."""
 SHORT: Final = {"shuffle": "SG", "key": "KG", "partial_key": "PKG", "dynamic_key": "DKG"}
 """What the paper calls its groupings."""
 STAND_IN: Final = "stand-in"
@@ -47,7 +47,7 @@ def named(label: str, workers: int) -> Grouping:
 
 
 @cache
-def _stream(name: str, data: str) -> Stream:
+def _stream(name: str, data: str) -> SyntheticStream | Recorded:
     return recorded(name) if data == FILE else make_stream(name)
 
 
@@ -70,7 +70,6 @@ def routed(
     """
     source = _stream(stream, data)
     n_tuples = source.length(tuples)
-    assert n_tuples is not None  # of synthetic and recorded streams it is known
     rate = max(1, round(n_tuples / seconds))
     work_ms = _RATE / rate
     results = [
@@ -92,7 +91,7 @@ def routed(
     settings = {"stream": stream, "data": data, "grouping": grouping, "workers": workers, "sources": sources}
     yield from rows_of(
         {**about, **settings, "tuples": n_tuples, "seeds": seeds},
-        {name: median(metrics[name] for metrics in each) for name in METRICS},
+        {name: median(metrics[name] for metrics in each) for name in TITLES},
     )
 
 
@@ -117,7 +116,7 @@ def rows_of(about: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterator[
         yield {**about, "metric": name, "value": value, "normalised": part}
 
 
-def curves(rows: Rows, metric: str, over: str) -> dict[str, dict[int, float]]:
+def curves(rows: Rows, metric: str, over: str) -> dict[str, dict[float, float]]:
     """Give a metric of each grouping over a parameter, in virtual time."""
     found = rows.where(engine=SIMULATED, metric=metric)
     return {name: found.by(over, "value", grouping=name) for name in GROUPINGS}

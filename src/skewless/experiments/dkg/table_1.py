@@ -18,29 +18,27 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:  # noqa: ARG001 - not
 
 
 def run(*, workers: int) -> Iterator[Row]:
-    for name, dkg in (
-        ("dynamic_key", DynamicKey(n_workers=workers)),
-        (RELEASED, DynamicKey.as_released(n_workers=workers)),
-    ):
-        thresholds = {"ideal": dkg.ideal_load, "threshold": dkg.scale_out_load}
-        yield {"workers": workers, "grouping": name, **thresholds, "most_workers": dkg.max_workers_per_key}
+    variants = {"dynamic_key": DynamicKey(n_workers=workers), RELEASED: DynamicKey.as_released(n_workers=workers)}
+    for name, dkg in variants.items():
+        load = {"ideal": dkg.ideal_load, "threshold": dkg.scale_out_load}
+        yield {"workers": workers, "grouping": name, **load, "most_workers": dkg.max_workers_per_key}
     yield {"workers": workers, "grouping": "partial_key", "ideal": 100 / workers, "most_workers": min(2, workers)}
     yield {"workers": workers, "grouping": "even", "ideal": 100 / workers, "most_workers": workers}
 
 
 def expect(rows: Rows) -> Iterator[Check]:
     for workers, *printed in PRINTED:
-        for column, paper in zip(COLUMNS, printed, strict=True):
+        for (column, label), paper in zip(COLUMNS.items(), printed, strict=True):
             ours = rows.one(column, workers=workers, grouping="dynamic_key")
             tolerance = 0 if column == "most_workers" else 0.005 / paper  # as far as it is printed
-            yield close(f"{COLUMNS[column]} of {workers} workers", ours, paper, tolerance=tolerance)
+            yield close(f"{label} of {workers} workers", ours, paper, tolerance=tolerance)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
     for workers, _, threshold, most in PRINTED:
         ours = rows.where(workers=workers, grouping="dynamic_key")[0]
         yield Number(f"threshold of {workers} workers, %", threshold, ours["threshold"])
-        yield Number(f"most workers of a key, of {workers}", most, ours["most_workers"], float(workers))
+        yield Number(f"most workers of a key, of {workers}", most, ours["most_workers"], workers)
 
 
 EXPERIMENT = Experiment(
@@ -52,8 +50,8 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=(
-        Panel(x="workers", y="most_workers", title="Workers that one key can get", y_label="workers", log_x=True, log_y=True),
-        Panel(x="workers", y="threshold", title="Load from which a key gets more", y_label="% of all tuples", log_x=True,
+        Panel(x="workers", y="most_workers", title="most workers of a key", log_x=True, log_y=True),
+        Panel(x="workers", y="threshold", title="threshold, % of all tuples", log_x=True,
               where={"grouping": ("dynamic_key", RELEASED)}),
     ),
     paper=tuple(
