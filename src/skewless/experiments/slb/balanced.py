@@ -18,16 +18,16 @@ from skewless.streams import Stream, Topics
 
 EVEN: Final = "even, single owner"
 PUBLISHED: Final = "correlation, as published"
-MEASURED: Final = {
-    "eager": ("eager", {}),
-    "correlation": ("correlation", {}),
-    PUBLISHED: ("correlation", {"level": False}),
-    "two_choices": ("two_choices", {}),
-    "universal_rebalancing": ("universal_rebalancing", {}),
-    "flux": ("flux", {}),
-    "key": ("key", {}),
-    EVEN: ("even", {"single_owner": True}),
+ELASTIC: Final = "eager, 2 to 20 workers"
+_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    EVEN: {"single_owner": True},
+    PUBLISHED: {"level": False},
+    ELASTIC: {"start_workers": 2, "upper": 9_600, "lower": 6_400},  # around 80 % of what a worker can do in 10 s
 }
+"""What is not as by default; the grouping stands before the comma."""
+MEASURED: Final = (
+    "eager", "correlation", PUBLISHED, "two_choices", "universal_rebalancing", "flux", "key", EVEN,
+)  # fmt: skip
 """Those of the paper (ELB, CLB, PKG, UHLB), CLB without our levelling of mean loads, what it mentions, and ours."""
 LETTERS: Final = {
     "eager": "ELB",
@@ -36,14 +36,20 @@ LETTERS: Final = {
     "universal_rebalancing": "UHLB",
 }
 """What the paper calls them; where one key must have one owner, its PKG can only choose by the substream."""
-WORDS: Final = Topics(default_tuples=10 * Topics.default_tuples)
-"""The words of the tweets, ten of each."""
+
+
+def words() -> Topics:
+    """Give the words of the tweets, ten of each."""
+    return Topics(default_tuples=10 * Topics.default_tuples)
 
 
 def balancer(label: str, workers: int, **parameters: Any) -> Grouping:
-    """Make one of the measured groupings."""
-    name, own = MEASURED[label]
-    return make_grouping(name, n_workers=workers, **own, **parameters)
+    """Make one of the measured groupings.
+
+    >>> balancer(PUBLISHED, 10).level
+    False
+    """
+    return make_grouping(label.partition(",")[0], n_workers=workers, **_PARAMETERS.get(label, {}), **parameters)
 
 
 def balanced(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, ordered
-from skewless.experiments.slb.balanced import EVEN, LETTERS, MEASURED, WORDS, balanced, balancer, steps_deviation
+from skewless.experiments.slb.balanced import EVEN, LETTERS, MEASURED, balanced, balancer, steps_deviation, words
 
 BUSY: Final = 0.8  # of what workers can do: at more than that even one worker alone has long queues
 
@@ -27,7 +27,7 @@ def mean_latency(grouping: str, workers: int, seconds: int, window_ms: int) -> f
     """Give the mean latency of workers that are busy for part of the time, in milliseconds."""
     rate = round(1_000 * BUSY * workers)
     arrivals, tuples = Steady(rate=rate, poisson=True), rate * seconds
-    result, _ = balanced(balancer(grouping, workers), WORDS, arrivals, tuples=tuples, window_ms=window_ms)
+    result, _ = balanced(balancer(grouping, workers), words(), arrivals, tuples=tuples, window_ms=window_ms)
     return result.latency_ms["mean"]
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Row, Rows, ordered, within
-from skewless.experiments.slb.balanced import EVEN, LETTERS, WORDS, balanced, balancer, steps_deviation
+from skewless.experiments.slb.balanced import EVEN, LETTERS, balanced, balancer, steps_deviation, words
 from skewless.experiments.slb.figure_5 import points
 
 
 def run(*, grouping: str, workers: int, seconds: int, window_ms: int) -> Iterator[Row]:
     rate = 1_000 * workers  # what all workers together can do
     arrivals, tuples = Steady(rate=rate), rate * seconds
-    result, _ = balanced(balancer(grouping, workers), WORDS, arrivals, tuples=tuples, window_ms=window_ms)
+    result, _ = balanced(balancer(grouping, workers), words(), arrivals, tuples=tuples, window_ms=window_ms)
     yield {"grouping": grouping, "workers": workers, "speedup": result.throughput / 1_000}
 
 

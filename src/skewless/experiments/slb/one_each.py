@@ -1,10 +1,9 @@
-"""The paper's synthetic streams: as many keys as substreams, each key a substream of its own."""
+"""As many keys as substreams, each key a substream of its own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from skewless.hashing import hash_keys
 from skewless.keyed_state import SUBSTREAMS
-from skewless.streams import Gaussian, SyntheticStream
+from skewless.streams import SyntheticStream
 from skewless.substreams import substreams_of
 
 
@@ -22,6 +21,7 @@ class OneEach(SyntheticStream):
 
     Hashed as they are, 100 keys would share 64 of the 100 substreams.
 
+    >>> from skewless.streams import Gaussian
     >>> OneEach(keys=Gaussian()).slice(0, 4, tuples=4, seed=0).to_pylist()
     [17, 270, 336, 8]
     """
@@ -46,9 +46,3 @@ class OneEach(SyntheticStream):
     def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
         keys = self.keys.slice(start, stop, tuples=tuples, seed=seed).to_numpy()
         return pa.array(self.names[keys - 1])
-
-
-_NORMAL: Final = Gaussian(mean=30)
-KEYS: Final = {"S1": _NORMAL, "S2": _NORMAL.zipf_twin}
-"""S1 is normal, S2 follows Zipf's law with the same mean. The paper does not give it; in the middle of the range, at
-50.5, a Zipf law has no skew at all."""
