@@ -1,0 +1,75 @@
+"""Figure 20: how soon a new hot key is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
+from skewless.experiments.dstream.predictors import ADAPTIVE, COIN_FLIP, COUNT_MIN, PUBLISHED, sketches
+from skewless.hashing import hash_keys
+from skewless.streams import Drift
+
+_STEP: Final = 250  # tuples after which is asked whether the key is named
+
+
+def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
+    changes = 100 if preset == "full" else 5
+    yield from ({"sketch": name, "percent": 10, "period": 100_000, "changes": changes} for name in sketches())
+
+
+def run(*, sketch: str, percent: int, period: int, changes: int) -> Iterator[Row]:
+    stream = Drift(percent=percent, period=period, n_keys=100_000, exponent=1.0)
+    hot_keys = sketches()[sketch]()
+    for change in range(changes):
+        begin = change * period
+        keys = hash_keys(stream.slice(begin, begin + period, tuples=changes * period, seed=0))
+        hot, at = int(hash_keys(np.array([stream.hot_key(begin, seed=0)]))[0]), 0
+        while at < period and hot not in hot_keys.hot():
+            hot_keys.update(keys[at : at + _STEP])
+            at += _STEP
+        yield {"sketch": sketch, "key": change + 1, "tuples": at, "named": hot in hot_keys.hot()}
+        hot_keys.update(keys[at:])
+
+
+def expect(rows: Rows) -> Iterator[Check]:
+    means = {name: fmean(own.column("tuples")) for name, own in rows.by("sketch").items()}
+    for name, paper in ((COUNT_MIN, 0.2), (ADAPTIVE, 0.16)):
+        ratio = means[COIN_FLIP] / means[name]
+        yield within(f"tuples until a hot key is named, DStream over {name}: far fewer", ratio, most=0.5)
+        yield close(f"tuples until a hot key is named, DStream over {name}", ratio, paper, tolerance=0.2)
+    rivals = min(value for name, value in means.items() if not name.startswith(("coin flip", "even")))
+    yield ordered("DStream is the soonest", {COIN_FLIP: means[COIN_FLIP], "best of the others": rivals})
+
+
+def compare(rows: Rows) -> Iterator[Number]:
+    means = {name: fmean(own.column("tuples")) for name, own in rows.by("sketch").items()}
+    for name in sketches():
+        printed = "1.4 ms" if name == COIN_FLIP else None
+        yield Number(f"{name}: tuples until a hot key is named, mean", printed, means[name], means["even"])
+    for label in (COIN_FLIP, PUBLISHED):
+        for name, paper in ((COUNT_MIN, 0.2), (ADAPTIVE, 0.16)):
+            yield Number(
+                f"{label}: tuples over those of {name}", paper, means[label] / means[name], means["even"] / means[name]
+            )
+    for name in (COIN_FLIP, COUNT_MIN, ADAPTIVE):
+        missed = {one: 100 * (1 - fmean(own.column("named"))) for one, own in rows.by("sketch").items()}
+        yield Number(f"{name}: hot keys never named, %", None, missed[name], missed["even"])
+
+
+EXPERIMENT = Experiment(
+    title="Time until a hot key is named",
+    claim="Over 100 hot keys DStream names a hot key after 1.4 ms in the mean, 80 % sooner than count-min and 84 % "
+    "sooner than Ada-CMSketch.",
+    points=points,
+    run=run,
+    expect=expect,
+    compare=compare,
+    panels=(
+        Panel(x="key", y="tuples", series="sketch", x_label="hot key, one after the other", log_y=True,
+              title="tuples until a key of 10 % is named (at most 100,000)"),
+    ),
+)  # fmt: skip
