@@ -19,19 +19,16 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from skewless import Drift, Even, Grouping, Router, hash_keys, make_grouping, make_stream
+from skewless.experiments.dkg.recorded import FILES, read_keys
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.load import imbalance, loads_of, stddev
-from skewless.streams.elections import fold_election
 
 _SOURCES: Final = 5
 _PER_WORKER: Final = 900  # tuples per second, which is 90 % of what a worker can serve in 1 ms each
@@ -100,21 +97,11 @@ def synthetic(tuples: int, seed: int) -> Iterator[tuple[str, NDArray[np.uint64]]
 
 
 def real(directory: Path) -> Iterator[tuple[str, NDArray[np.uint64]]]:
-    """Read the files that have the shape of the DKG paper's five real datasets."""
-    tweets = pa_csv.read_csv(directory / "election_hashtags.csv.gz")
-    first, last = pa.scalar("2016-07-01"), pa.scalar("2016-12-01")
-    when = tweets["ts"].cast(pa.string())
-    campaign = pc.and_(
-        pc.and_(pc.greater_equal(when, first), pc.less(when, last)), pc.equal(tweets["language"], "English")
-    )
-    yield "twitter-election", hash_keys(fold_election(tweets.filter(campaign)["hashtag"]))
+    """Read the files that have the shape of the DKG paper's real datasets, and trades."""
+    for name, (file, _) in FILES.items():
+        yield name, hash_keys(read_keys(name, directory / file))
     trades = pa_csv.read_csv(directory / "trades_20131007_11.csv.gz")
     yield "trades-by-exchange", hash_keys(trades["symbol"], trades["exchange"])
-    clicks = pa_csv.read_csv(directory / "wikispeedia_clicks.csv.gz")
-    yield "clickstream", hash_keys(clicks["article"])
-    edits = pa_json.read_json(directory / "wikiticker-2015-09-12-sampled.json.gz")
-    yield "pages", hash_keys(edits["page"])
-    yield "pages-by-language", hash_keys(edits["channel"])
 
 
 def page(arguments: argparse.Namespace, console: Console) -> list[Row]:
