@@ -1,0 +1,64 @@
+"""Figure 12: throughput over the number of instances in the query on the match, simulated and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from skewless.experiments.base import SIMULATED, SPARK, Check, Experiment, Number, OnSpark, Panel, Rows, close, within
+from skewless.experiments.dakg.figure_10 import curves, points
+from skewless.experiments.dakg.match import ONE_PLACE, STAND_IN, run
+from skewless.experiments.dakg.piped import points_on_spark, run_on_spark
+
+TWICE: Final = (4, 5, 6, 8, 10)
+"""Numbers of instances for which the paper has twice the throughput of Modulo."""
+METRICS: Final = {"throughput": "tuples/s", "throughput_per_instance": "tuples/s per instance", "busy": "use, %"}
+
+
+def gains(rows: Rows, data: str, engine: str = SIMULATED, name: str = "distribution_aware") -> dict[int, float]:
+    """Give the throughput of a grouping over that of Modulo."""
+    found = curves(rows, "throughput", data, engine)
+    ours, modulo = found.get(name, {}), found.get("modulo", {})
+    return {k: ours[k] / modulo[k] for k in ours if k in modulo}
+
+
+def expect(rows: Rows) -> Iterator[Check]:
+    for data in (STAND_IN, ONE_PLACE):
+        gain, found = gains(rows, data), curves(rows, "throughput", data)
+        best, dkg = found["full_knowledge"], found["distribution_aware"]
+        for k in TWICE:
+            if k in gain:
+                yield close(f"{data}: twice the throughput of Modulo, k = {k}", gain[k], 2.0, tolerance=0.25)
+        yield within(f"{data}: throughput of DKG over Modulo, at least", min(gain.values()), least=0.98)
+        yield within(f"{data}: throughput of DKG over O-apx, at least", min(dkg[k] / best[k] for k in best), least=0.9)
+    simulated, measured = gains(rows, STAND_IN), gains(rows, STAND_IN, SPARK)
+    apart = [abs(measured[k] / simulated[k] - 1) for k in measured if k in simulated]
+    if apart:
+        yield within("on Spark the gain over Modulo is as simulated, apart by a part of it", max(apart), most=0.25)
+
+
+def compare(rows: Rows) -> Iterator[Number]:
+    for data, engine in ((ONE_PLACE, SIMULATED), (STAND_IN, SIMULATED), (STAND_IN, SPARK)):
+        gain, even = gains(rows, data, engine), gains(rows, data, engine, "even")
+        for k in TWICE:
+            if k in gain:
+                yield Number(f"throughput over that of Modulo, k = {k}; {data}, {engine}", 2, gain[k], even.get(k))
+
+
+EXPERIMENT = Experiment(
+    title="Throughput over the number of instances, DEBS 2013 query",
+    claim="DKG has twice the throughput of Modulo for 4, 5, 6, 8 and 10 instances.",
+    points=points,
+    run=run,
+    expect=expect,
+    compare=compare,
+    panels=tuple(
+        Panel(x="workers", y=metric, x_label="instances k", y_label=label, title=title, where=where)
+        for title, where in (
+            ("stand-in, hot readings at one place", {"data": ONE_PLACE}),
+            ("stand-in, on Spark", {"data": STAND_IN, "engine": SPARK}),
+        )
+        for metric, label in METRICS.items()
+    ),
+    on_spark=OnSpark(points=points_on_spark, run=run_on_spark),
+)

@@ -1,0 +1,143 @@
+"""The query on the DEBS 2013 match (section 5.3): which instance gets the tuples of each cell, and how busy it is.
+
+A reading becomes a tuple for each of four grids, whose key is the cell that the sensor is in. The first half of all
+tuples is there to learn from; on the second groupings are judged. Every tuple costs a millisecond. The source holds all
+readings in memory, and emits as fast as the instances let it: it waits while a queue's length of tuples is not done.
+
+Of the match the paper says that one cell has a fifth of all tuples. That is so if four of five readings come from one
+cell of the coarsest grid. The stand-in spreads them evenly over it; they may as well all come from one place, so that
+in every grid one cell has a fifth. Both are looked at, and real readings where there are some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.csv as pa_csv
+from numba import njit
+from numpy.typing import NDArray
+
+from skewless.experiments.base import Row
+from skewless.experiments.dakg.learned import DEPLOYED_MS, OURS, deployed, named_grouping
+from skewless.experiments.data_files import data_file
+from skewless.groupings import DistributionAware
+from skewless.hashing import hash_keys
+from skewless.metrics.load import imbalance, loads_of, throughput
+from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, name_cells
+
+GROUPINGS: Final = ("distribution_aware", "modulo", "full_knowledge", *OURS)
+STAND_IN: Final = "stand-in"
+ONE_PLACE: Final = "stand-in, one place"
+_FILES: Final = {"first readings": "debs2013_full_game_head.csv.gz", "another match": "soccer_tromso.csv.gz"}
+_PITCH: Final = (68.0, 105.0)  # of the other match, in metres: across, along
+SERVICE_MS: Final = 1.0
+_QUEUE: Final = 1_024  # tuples: what Storm lets an instance have before it
+
+
+def data_at_hand() -> list[str]:
+    """Name the data there is: two stand-ins, perhaps the first readings of the real match, and another, real match."""
+    return [STAND_IN, ONE_PLACE, *(data for data, name in _FILES.items() if data_file(name) is not None)]
+
+
+def read_positions(data: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the places of all readings of a file that are on the field, in its millimetres."""
+    if data == "first readings":  # the line above them has an address at its end
+        options = pa_csv.ReadOptions(skip_rows=1, column_names=READING_FIELDS)
+        readings = pa_csv.read_csv(path, read_options=options)
+        places = [readings[name].to_numpy() for name in ("x", "y")]
+    else:  # whose x is along the pitch; ours is across
+        readings = pa_csv.read_csv(path)
+        shares = [readings[name].to_numpy() / size for name, size in zip(("y", "x"), _PITCH, strict=True)]
+        sides = zip(shares, FIELD, strict=True)
+        places = [np.floor(first + share * (last - first)).astype(np.int64) for share, (first, last) in sides]
+    on_field = np.logical_and(
+        *((place >= first) & (place <= last) for place, (first, last) in zip(places, FIELD, strict=True))
+    )
+    x, y = (place[on_field] for place in places)
+    return x, y
+
+
+@lru_cache(maxsize=4)
+def keys_of(data: str, tuples: int) -> NDArray[np.uint64]:
+    """Give the hash of each tuple's cell; of a file, of all there are."""
+    if data in _FILES:
+        path = data_file(_FILES[data])
+        assert path is not None  # noqa: S101 - `data_at_hand` has found it
+        cells = cells_of(*read_positions(data, path))
+    else:
+        cells = Positions().ranks(0, tuples, seed=0).reshape(-1, len(GRIDS))
+    if data == ONE_PLACE:
+        hot = cells[:, 0] == np.bincount(cells[:, 0]).argmax()
+        cells[hot] = cells[hot][0]
+    known = hash_keys(name_cells(np.arange(Positions().n_keys)))
+    hashes: NDArray[np.uint64] = known[cells.ravel()]
+    return hashes
+
+
+@lru_cache(maxsize=2)
+def route_second_half(data: str, grouping: str, workers: int, tuples: int) -> NDArray[np.int32]:
+    """Let a grouping learn from the first half of the tuples, and route the second."""
+    training, validation = np.array_split(keys_of(data, tuples), 2)
+    chosen = named_grouping(grouping, workers).informed(*np.unique(validation, return_counts=True))
+    if isinstance(chosen, DistributionAware):
+        chosen = replace(chosen, learn_tuples=training.size)
+    return deployed(chosen, training, 0).route(validation, DEPLOYED_MS)
+
+
+@njit(cache=True)
+def serve_in_step(workers: Any, service: int, queue: int, width: int, busy: Any) -> Any:
+    """Serve tuples whose source waits until all but the last `queue` are done; gives the time when all are.
+
+    Adds the time for which each worker is busy to `busy`, a line for each `width` of time, as far as it reaches, in
+    place. All times are in one unit; a tuple counts where it begins.
+    """
+    free_at = np.zeros(busy.shape[1], dtype=np.int64)
+    ends = np.zeros(queue, dtype=np.int64)
+    emitted = 0
+    for i in range(workers.size):
+        worker = workers[i]
+        emitted = max(emitted, ends[i % queue])
+        begin = max(emitted, free_at[worker])
+        free_at[worker] = ends[i % queue] = begin + service
+        line = begin // width
+        if line < busy.shape[0]:
+            busy[line, worker] += service
+    return free_at.max()
+
+
+def serve(
+    workers: NDArray[np.int32], n_workers: int, *, lines: int, line_s: float
+) -> tuple[NDArray[np.float64], float]:
+    """Give the percentage of each stretch of time for which each instance is busy, and when all is done, in seconds."""
+    service, width = round(SERVICE_MS * 1e6), round(line_s * 1e9)
+    busy = np.zeros((lines, n_workers), dtype=np.int64)
+    end = serve_in_step(workers, service, _QUEUE, width, busy)
+    return 100 * busy / width, end / 1e9
+
+
+def run(*, data: str, grouping: str, workers: int, tuples: int) -> Iterator[Row]:
+    """Give imbalance, throughput and how busy instances are."""
+    sent = route_second_half(data, grouping, workers, tuples)
+    loads = loads_of(sent, workers)
+    _, seconds = serve(sent, workers, lines=0, line_s=1.0)
+    yield summary(data, grouping, loads, loads * SERVICE_MS / 1000, seconds)
+
+
+def summary(data: str, grouping: str, loads: NDArray[Any], busy_s: NDArray[Any], seconds: float) -> Row:
+    """Make the row that tells what each instance got, how long it was busy, and how long all of it took."""
+    rate = throughput(int(loads.sum()), 1000 * seconds)
+    return {
+        "data": data,
+        "grouping": grouping,
+        "workers": loads.size,
+        "tuples": int(loads.sum()),
+        "imbalance": imbalance(loads),
+        "throughput": rate,
+        "throughput_per_instance": rate / loads.size,
+        "busy": float(100 * busy_s.mean() / seconds),
+    }

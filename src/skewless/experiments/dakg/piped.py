@@ -1,0 +1,62 @@
+"""The query on the match as a run of the real pipeline: a micro-batch to learn from, and one to be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from skewless.experiments.base import Preset, Row
+from skewless.experiments.dakg.learned import named_grouping
+from skewless.experiments.dakg.match import SERVICE_MS, STAND_IN, summary
+from skewless.groupings import Grouping
+
+if TYPE_CHECKING:  # PySpark is an extra, and slow to import
+    from pyspark.sql import SparkSession
+
+    from skewless.spark.ledger import WorkerReport
+
+_WARM_UP: Final = 200
+
+
+def points_on_spark(preset: Preset) -> Iterator[Mapping[str, Any]]:
+    instances, tuples = (range(1, 11), 20_000) if preset == "full" else ((4,), 2_000)
+    for k in instances:
+        for name in ("distribution_aware", "modulo", "even"):
+            yield {"grouping": name, "workers": k, "tuples": tuples}
+
+
+def run_on_spark(spark: SparkSession, *, grouping: str, workers: int, tuples: int) -> Iterator[Row]:
+    """Give what was measured in the second micro-batch; its time begins when the last worker of the first is done."""
+    _start_workers(spark.sparkContext.applicationId, spark)
+    learn = {"learn_tuples": tuples // 2} if grouping == "distribution_aware" else {}
+    first, second = _work(spark, named_grouping(grouping, workers, **learn), tuples)
+    loads, busy_s = np.zeros(workers, dtype=np.int64), np.zeros(workers)
+    for report in second:
+        loads[report.worker], busy_s[report.worker] = report.tuples, report.busy_s
+    ends = [max(report.finished_ms for report in reports) for reports in (first, second)]
+    yield summary(STAND_IN, grouping, loads, busy_s, (ends[1] - ends[0]) / 1000)
+
+
+def _work(spark: SparkSession, grouping: Grouping, tuples: int) -> list[list[WorkerReport]]:
+    """Run two micro-batches; give what workers report of each."""
+    from skewless.spark.apps import HEAT_MAP  # noqa: PLC0415 - PySpark is an extra
+    from skewless.spark.inputs import NamedStream  # noqa: PLC0415
+    from skewless.spark.ledger import Ledger  # noqa: PLC0415
+    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
+    from skewless.spark.work import Cost  # noqa: PLC0415
+
+    source = NamedStream(name="debs2013", tuples=tuples, sources=1, batch_size=tuples // 2)
+    with TemporaryDirectory() as folder:
+        ledger = f"{folder}/ledger"
+        Pipeline(input=source, app=HEAT_MAP, grouping=grouping, cost=Cost(ms=SERVICE_MS), ledger=ledger).run(spark)
+        return [Ledger(uri=ledger).read_workers(batch) for batch in (0, 1)]
+
+
+@cache
+def _start_workers(_application: str, spark: SparkSession) -> None:
+    """Let the start of all Python processes be on nobody's account, once for each application."""
+    _work(spark, named_grouping("shuffle", 10), _WARM_UP)
