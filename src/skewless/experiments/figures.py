@@ -138,8 +138,10 @@ def _draw_lines(panel: Panel, plot: Axes, series: Mapping[Any, Rows], colours: M
     for (name, rows), marker in zip(series.items(), cycle(_MARKERS), strict=False):
         points = sorted(zip(rows.column(panel.x), rows.column(panel.y), strict=True))
         ours = str(name).startswith("even")
+        plain, comma, _ = str(name).partition(",")
         plot.plot(
             *zip(*points, strict=True),
+            linestyle="-." if comma and plain in series else "-",  # a variant has the colour of the line beside it
             marker=None if panel.kind == "step" or len(points) > 30 else marker,
             drawstyle="steps-post" if panel.kind == "step" else "default",
             markersize=3.5,

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
-from skewless.experiments.dstream.in_flight import hashes_of
-from skewless.experiments.dstream.predictors import ADAPTIVE, COUNT_MIN, INTERVAL, PUBLISHED, SHARE, sketches
-from skewless.hashing import rehash
-from skewless.metrics import precision, recall
-
-_LEAST: Final = 128  # tuples in an interval: what Table I has for hot
-_CHANGE: Final = 4  # intervals after which all keys change places
+from skewless.experiments.dstream.predictors import ADAPTIVE, COUNT_MIN, INTERVAL, PUBLISHED, scores, sketches
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
@@ -24,20 +16,8 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
 
 
 def run(*, sketch: str, intervals: int, interval: int) -> Iterator[Row]:
-    hot_keys = sketches()[sketch]()
-    for number in range(intervals):
-        keys = rehash(hashes_of("tweets", number * interval, (number + 1) * interval), number // _CHANGE)
-        hot_keys.update(keys)
-        found = hot_keys.hot().tolist()
-        names, counts = np.unique(keys, return_counts=True)
-        frequent, hot = (names[counts >= least].tolist() for least in (_LEAST, SHARE * interval))
-        scores = {
-            "precision": precision(found, frequent),
-            "precision_hot": precision(found, hot),
-            "recall": recall(found, hot),
-        }
-        about = {"sketch": sketch, "interval": number + 1, "named": len(found)}
-        yield about | {metric: 100 * score for metric, score in scores.items()}
+    for number, found in enumerate(scores(sketch, intervals=intervals, interval=interval)):
+        yield {"sketch": sketch, "interval": number + 1, **found}
 
 
 def _means(rows: Rows, metric: str) -> dict[str, float]:
@@ -59,12 +39,12 @@ def compare(rows: Rows) -> Iterator[Number]:
         COUNT_MIN: "23 % worse than DStream",
         ADAPTIVE: "worse than DStream",
     }
-    means = {metric: _means(rows, metric) for metric in ("precision", "precision_hot", "recall")}
+    means = _means(rows, "precision")
     for name in sketches():
-        yield Number(f"{name}: precision, %", papers.get(name), means["precision"][name], means["precision"]["even"])
-    for metric, what in (("precision_hot", "precision, hot from 2 % on"), ("recall", "recall of keys from 2 % on")):
-        for name in (PUBLISHED, COUNT_MIN):
-            yield Number(f"{name}: {what}, %", None, means[metric][name], means[metric]["even"])
+        yield Number(f"{name}: precision, %", papers.get(name), means[name], means["even"])
+    for metric, what in (("precision_hot", "precision, hot from 2 % on"), ("recall", "recall, hot from 2 % on")):
+        means = _means(rows, metric)
+        yield from (Number(f"{name}: {what}, %", None, means[name], means["even"]) for name in (PUBLISHED, COUNT_MIN))
 
 
 EXPERIMENT = Experiment(

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
-from skewless.experiments.dstream.predictors import ADAPTIVE, COIN_FLIP, COUNT_MIN, PUBLISHED, sketches
-from skewless.hashing import hash_keys
-from skewless.streams import Drift
-
-_STEP: Final = 250  # tuples after which is asked whether the key is named
+from skewless.experiments.dstream.predictors import ADAPTIVE, COIN_FLIP, COUNT_MIN, PUBLISHED, sketches, waits
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
@@ -22,17 +16,8 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
 
 
 def run(*, sketch: str, percent: int, period: int, changes: int) -> Iterator[Row]:
-    stream = Drift(percent=percent, period=period, n_keys=100_000, exponent=1.0)
-    hot_keys = sketches()[sketch]()
-    for change in range(changes):
-        begin = change * period
-        keys = hash_keys(stream.slice(begin, begin + period, tuples=changes * period, seed=0))
-        hot, at = int(hash_keys(np.array([stream.hot_key(begin, seed=0)]))[0]), 0
-        while at < period and hot not in hot_keys.hot():
-            hot_keys.update(keys[at : at + _STEP])
-            at += _STEP
-        yield {"sketch": sketch, "key": change + 1, "tuples": at, "named": hot in hot_keys.hot()}
-        hot_keys.update(keys[at:])
+    for number, (tuples, named) in enumerate(waits(sketch, percent=percent, period=period, changes=changes)):
+        yield {"sketch": sketch, "key": number + 1, "tuples": tuples, "named": named}
 
 
 def expect(rows: Rows) -> Iterator[Check]:

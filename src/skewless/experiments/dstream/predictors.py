@@ -6,20 +6,24 @@ Hot is a key with at least 2 % of an interval: with the decline of the authors' 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skewless.experiments.dstream.in_flight import hashes_of
 from skewless.groupings import Even
+from skewless.hashing import hash_keys, rehash
+from skewless.metrics import precision, recall
 from skewless.planning.plan import Plan
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
 from skewless.sketches.coin_flip import CoinFlip
 from skewless.sketches.count_min import CountMin
 from skewless.sketches.hot_keys import HotKeys
 from skewless.sketches.sliding_space_saving import SlidingSpaceSaving
+from skewless.streams import Drift
 
 INTERVAL: Final = 10**6
 """Tuples of an interval: ten seconds at 100,000 per second."""
@@ -28,6 +32,9 @@ SHARE: Final = 0.02
 PUBLISHED: Final = "coin flip, r = 10"
 COIN_FLIP: Final = "coin flip, r = 6"
 COUNT_MIN, ADAPTIVE = "count-min", "ada-cms"
+_LEAST: Final = 128  # tuples in an interval: the first column of Table I
+_CHANGE: Final = 4  # intervals after which all keys change places
+_STEP: Final = 250  # tuples after which is asked whether a key is named
 
 
 class Cuts:
@@ -76,3 +83,44 @@ def sketches() -> Mapping[str, Callable[[], HotKeys]]:
         "sliding space-saving": lambda: SlidingSpaceSaving(window=INTERVAL, share=SHARE, n_counters=150),
     }
     return {**found, "even": Cuts}
+
+
+def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, float]]:
+    """Ask for the hot keys of tweets at the end of each interval, and count the interval exactly.
+
+    Gives precisions and recall in percent. Every fourth interval all keys change places.
+    """
+    hot_keys = sketches()[sketch]()
+    for number in range(intervals):
+        keys = rehash(hashes_of("tweets", number * interval, (number + 1) * interval), number // _CHANGE)
+        hot_keys.update(keys)
+        found = hot_keys.hot().tolist()
+        names, counts = np.unique(keys, return_counts=True)
+        frequent, hot = (names[counts >= least].tolist() for least in (_LEAST, SHARE * interval))
+        yield {
+            "named": len(found),
+            "precision": 100 * precision(found, frequent),
+            "precision_hot": 100 * precision(found, hot),
+            "recall": 100 * recall(found, hot),
+        }
+
+
+def waits(sketch: str, *, percent: int, period: int, changes: int) -> Iterator[tuple[int, bool]]:
+    """Follow a stream whose hot key changes; give the tuples until each is named, at most a period, and if it is."""
+    stream = Drift(percent=percent, period=period, n_keys=100_000, exponent=1.0)
+    hot_keys = sketches()[sketch]()
+    for begin in range(0, changes * period, period):
+        keys = hash_keys(stream.slice(begin, begin + period, tuples=changes * period, seed=0))
+        hot, at = int(hash_keys(np.array([stream.hot_key(begin, seed=0)]))[0]), 0
+        while at < period and hot not in hot_keys.hot():
+            hot_keys.update(keys[at : at + _STEP])
+            at += _STEP
+        yield at, hot in hot_keys.hot()
+        hot_keys.update(keys[at:])
+
+
+def counts_when_named(keys: NDArray[np.uint64], threshold: int) -> NDArray[np.int64]:
+    """Count the tuples that keys have when the predictor names them, with hardly any decline, as in Theorem 1."""
+    events = CoinFlip(threshold=threshold, decline=1e-5).update(keys)
+    named = zip(events.keys[events.appended], events.positions[events.appended], strict=True)
+    return np.array([np.count_nonzero(keys[: position + 1] == key) for key, position in named], dtype=np.int64)

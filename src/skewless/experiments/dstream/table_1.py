@@ -10,8 +10,8 @@ import numpy as np
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, within
 from skewless.experiments.dstream.in_flight import hashes_of
+from skewless.experiments.dstream.predictors import counts_when_named
 from skewless.hashing import rehash
-from skewless.sketches.coin_flip import CoinFlip
 
 _PAPER: Final = {128: 99.28, 256: 97.35, 512: 90.98, 1024: 73.53}
 _BOUND, _EQUAL = "the bound", "equal keys"
@@ -25,28 +25,16 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
 
 
 def run(*, stream: str, tuples: int) -> Iterator[Row]:
-    counts = np.array([]) if stream == _BOUND else counts_when_named(stream, tuples)
+    if stream == _EQUAL:  # each comes 2,048 times, named or not
+        keys = np.tile(rehash(np.arange(tuples // 2048, dtype=np.uint64), 0), 2048)
+        counts = counts_when_named(keys, _THRESHOLD)
+        counts = np.append(counts, np.full(tuples // 2048 - counts.size, 2048))
+    elif stream != _BOUND:
+        counts = counts_when_named(hashes_of(stream, 0, tuples), _THRESHOLD)
     for least in _PAPER:
         part = least / 2**_THRESHOLD
-        share = (1 + part) * exp(-part) if stream == _BOUND else float((counts >= least).mean())
+        share = (1 + part) * exp(-part) if stream == _BOUND else float(np.mean(counts >= least))
         yield {"stream": stream, "least": least, "percent": 100 * share}
-
-
-def counts_when_named(stream: str, tuples: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Count the tuples that keys have when they are named; of equal keys also of those that never are.
-
-    There is practically no decline, as in Theorem 1.
-    """
-    if stream == _EQUAL:  # each key 2,048 times
-        keys = np.tile(rehash(np.arange(tuples // 2048, dtype=np.uint64), 0), 2048)
-    else:
-        keys = hashes_of(stream, 0, tuples)
-    predictor = CoinFlip(threshold=_THRESHOLD, decline=1e-5)
-    events = predictor.update(keys)
-    named = events.keys[events.appended], events.positions[events.appended]
-    counts = [np.count_nonzero(keys[: position + 1] == key) for key, position in zip(*named, strict=True)]
-    never = np.unique(keys).size - len(counts) if stream == _EQUAL else 0
-    return np.array([*counts, *[2048] * never])
 
 
 def expect(rows: Rows) -> Iterator[Check]:

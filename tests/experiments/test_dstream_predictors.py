@@ -1,0 +1,51 @@
+"""Sketches that name hot keys, as the experiments of the DStream paper compare them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skewless.experiments.dstream.predictors import Cuts, counts_when_named, scores, sketches, waits
+from skewless.hashing import rehash
+from skewless.sketches.coin_flip import CoinFlip
+
+
+def test_rivals_have_no_more_memory_than_the_predictor() -> None:
+    memory = CoinFlip.as_published().memory
+    assert all(make().memory <= memory for name, make in sketches().items() if name != "even")
+
+
+def test_even_cuts_what_is_hot_and_only_that() -> None:
+    cuts = Cuts()
+    keys = rehash(np.arange(300_000, dtype=np.uint64), 0)
+    keys[::5] = 7
+    cuts.update(keys)
+    assert 7 in cuts.hot()
+    assert cuts.memory > 0
+    even = Cuts()
+    even.update(rehash(np.arange(300_000, dtype=np.uint64), 0))
+    assert even.hot().size == 0
+
+
+def test_counts_are_those_at_the_moment_of_naming() -> None:
+    keys = np.tile(np.array([5, 6], dtype=np.uint64), 200)
+    predictor, expected = CoinFlip(threshold=3, decline=1e-5), []
+    for end in range(1, keys.size + 1):
+        named = predictor.update(keys[end - 1 : end]).keys
+        expected += [int(np.count_nonzero(keys[:end] == key)) for key in named]
+    assert len(expected) == 2
+    assert counts_when_named(keys, 3).tolist() == expected
+
+
+def test_a_sketch_that_never_forgets_misses_the_later_hot_keys() -> None:
+    named = {
+        name: list(waits(name, percent=10, period=20_000, changes=8)) for name in ("coin flip, r = 6", "count-min")
+    }
+    assert all(found and tuples < 20_000 for tuples, found in named["coin flip, r = 6"])
+    assert named["count-min"][-1] == (20_000, False)
+
+
+def test_scores_fall_where_old_hot_keys_are_still_named() -> None:
+    found = list(scores("count-min", intervals=6, interval=50_000))
+    assert found[3]["precision"] == 100
+    assert found[4]["precision"] < 100
+    assert all(0 <= row["recall"] <= 100 for row in found)
