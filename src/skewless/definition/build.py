@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from functools import partial
 from pathlib import Path as File
 from typing import Any, Final, TypeVar
@@ -76,7 +77,7 @@ def make_job(file: str | None, flags: Mapping[str, Any]) -> Job:
     place = ("source", "input") if definition.source.input else ("source",)
     source = making.attempt(place, lambda: _make_input(definition, app or COUNT))
     cost = making.attempt(("cost",), lambda: Cost(ms=definition.cost.ms, kind=definition.cost.kind))
-    sink = making.attempt(("sink",), lambda: _address(definition))
+    sink = making.attempt(("sink", "output"), lambda: _address(definition))
     observer = definition.observer
     making.attempt(("observer",), lambda: Query(name=observer.name or "query", tags=observer.tags))
     settings = _settings(definition)
@@ -117,7 +118,7 @@ class _Making:
             parameter: tuple(value) if isinstance(value, list) else value
             for parameter, value in (definition.grouping.model_extra or {}).items()
         }
-        known = [one.name for one in fields(make_grouping(name, n_workers=workers)) if one.name != "n_workers"]
+        known = [one.name for one in fields_of(make_grouping(name, n_workers=workers)) if one.name != "n_workers"]
         wrong: Errors = []
         for parameter, value in given.items():
             if parameter not in known:
@@ -161,7 +162,8 @@ def _make_input(definition: Definition, app: Application) -> Input:
     source = definition.source
     if source.input is not None:
         # A field stands for itself: under a name that no role has, for it may be called key or time.
-        typed = {f"field {name}": name for name in source.fields if name != source.time}
+        fields = source.fields if definition.sql is not None else {}
+        typed = {f"field {name}": name for name in fields if name != source.time}
         columns = tuple(({role.lower(): column for role, column in source.columns.items()} | typed).items())
         if source.input.startswith(SCHEME):
             address = Address.parse(source.input)

@@ -77,6 +77,10 @@ def _known_type(text: str) -> str:
 
 
 def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
@@ -107,7 +111,8 @@ _SCALAR: Final = WithJsonSchema({"type": ["string", "integer", "number", "boolea
 
 Duration = Annotated[str, _checked(parse_duration)]
 Type = Annotated[str, AfterValidator(_known_type)]
-Texts = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_as_list), _TEXTS]
+OneOrMore = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_as_list), _TEXTS]
+Separated = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_split), _TEXTS]
 Text = Annotated[str, BeforeValidator(_as_text), _SCALAR]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -174,7 +179,7 @@ class Grouping(Table):
 class Sink(Table):
     """Where results go, and rows that cannot be used."""
 
-    output: Texts = ("memory",)
+    output: OneOrMore = ("memory",)
     """A directory for the result as Parquet, "console", "memory" (nowhere), "kafka://host:port"; one, or a list."""
     rejects: str | None = None
     """Directory for rows that cannot be used; default: beside the output, the ledger or the checkpoint."""
@@ -209,9 +214,9 @@ class Spark(Table):
 
     master: str = "local[12]"
     """Where Spark runs: local[12], spark://host:7077…"""
-    packages: Texts = ()
+    packages: Separated = ()
     """Maven coordinates of what Spark needs besides, such as its Kafka connector."""
-    jars: Texts = ()
+    jars: Separated = ()
     """The same as files."""
     archive: str | None = None
     """A packed environment for the executors of a cluster; see `skewless pack`."""

@@ -23,6 +23,8 @@ Errors = list[tuple[Path, str]]
 
 _INSTEAD: Final = (("--stream", "--input", "--rate-source"), ("--app", "sql", "combine"))
 """What stands for one another: a flag among them is taken instead of the others in the file."""
+_NAMES: Final = {**FLAGS, "--influx": "observer.influx", "--prometheus": "observer.prometheus"}
+"""What flags are called in a file; the last two are those of `skewless watch`."""
 _WANTED: Final = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -61,7 +63,7 @@ class Told:
     def say(self, path: Path, message: str) -> str:
         """Write an error with its place: the flag, or the line and the key in the file."""
         if self.file is not None:  # there flags have other names
-            message = re.sub(r"--[a-z-]+", lambda flag: FLAGS.get(flag[0], flag[0]), message)
+            message = re.sub(r"--[a-z-]+", lambda flag: _NAMES.get(flag[0], flag[0]), message)
         if path in self.flags or self.file is None:
             flag = self.flags.get(path)
             return message if flag is None else f"{flag}{' ' if message.startswith('must ') else ': '}{message}"
@@ -71,7 +73,8 @@ class Told:
 
     def blame(self, table: Path, message: str) -> Path:
         """Find the key that a message is about: the first that it names among those given in a table, or under it."""
-        given = [path for path in (*self.lines, *self.flags) if path[: len(table)] == table and len(path) > len(table)]
+        under = [path for path in (*self.lines, *self.flags) if path[: len(table)] == table and len(path) > len(table)]
+        given = [path for path in under if self.has(*path)]
         named = {path: re.search(rf"(?<![a-z]){re.escape(path[-1])}", message) for path in given}
         found = [(match.start(), path) for path, match in named.items() if match]
         return min(found)[1] if found else table

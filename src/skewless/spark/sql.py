@@ -57,7 +57,8 @@ class SqlApplication(Application):
     fields: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in self.expressions:
+        read = [column for combiner in self.combiners.values() for column in combiner.columns]
+        for name in (*self.expressions, *read):
             if name in RESERVED:
                 raise SkewlessError(f"a value cannot be called {name!r}, rows have that already: take another name")
         combiners = {**self.combiners} if "n" in self.combiners else {**self.combiners, "n": Count()}
