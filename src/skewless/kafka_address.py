@@ -13,7 +13,7 @@ from skewless.errors import SkewlessError
 
 SCHEME: Final = "kafka://"
 
-_OWN: Final = ("format", "timeout")  # options that are ours and not the connector's
+_OWN: Final = ("format", "maxBytes", "timeout")  # options that are ours and not the connector's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,11 @@ class Address:
             if not host or not port.isdigit():
                 raise SkewlessError(f"a broker is written as host:port; got {server!r}")
         return cls(servers=servers, topic=topic, options=tuple(parse_qsl(parts.query, keep_blank_values=True)))
+
+    @property
+    def label(self) -> str:
+        """The address without its options."""
+        return f"{SCHEME}{self.servers}/{self.topic}"
 
     def option(self, name: str, default: str) -> str:
         """Give one of our own options."""

@@ -83,7 +83,7 @@ def test_the_table_of_a_file_with_rejects(
     assert (exit_info.value.code, printed.err) == (0, "")
     assert "auto on keys.csv:k (Spark, batch)" in printed.out
     assert "not checked (--verify)" in printed.out
-    (rejected,) = [file.read_text() for file in (tmp_path / "ledger.rejects").glob("*.json")]
+    (rejected,) = [file.read_text() for file in (tmp_path / "ledger.rejects").glob("*/*.json")]
     assert json.loads(rejected)["row"] == "b"
 
 

@@ -251,7 +251,7 @@ def test_tweets_of_json_lines_with_bad_records(
         "the row is not valid JSON": 1,
     }
     kept = [
-        json.loads(line) for file in (tmp_path / "rejects").glob("*.json") for line in file.read_text().splitlines()
+        json.loads(line) for file in (tmp_path / "rejects").glob("*/*.json") for line in file.read_text().splitlines()
     ]
     assert Counter(row["reason"] for row in kept) == report.reasons
 

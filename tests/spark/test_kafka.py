@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from services.broker import Broker, free_port, make_broker, require_jars
@@ -20,7 +23,12 @@ from skewless.groupings import make_grouping
 from skewless.kafka_address import Address
 
 pytest.importorskip("pyspark")
+pytest.importorskip("confluent_kafka")
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+from skewless.producing.formats import Text
+from skewless.producing.kafka_target import KafkaTarget
 from skewless.spark.apps import VWAP, WORD_COUNT
 from skewless.spark.kafka import KafkaInput
 from skewless.spark.pipeline import Pipeline
@@ -81,7 +89,7 @@ def test_messages_that_cannot_be_used_are_set_aside_with_their_offset(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     good = [json.dumps({"symbol": "A", "price": 10 + number, "size": 2, "ts": 1_700_000_000}) for number in range(20)]
-    bad = [b"\xff\xfe\x00binary", "{not json", '{"symbol": "A"}', None,
+    bad = [b"\xff\xfe\x00binary", "{not json", good[0][:30], '{"symbol": "A"}', None,
            json.dumps({"symbol": "A", "price": -1, "size": 1}),
            json.dumps({"symbol": "A", "price": 1, "size": 1, "ts": "soon"}), "x" * 1_500_000]  # fmt: skip
     send(spark, broker, "trades", [*good, *bad])
@@ -89,14 +97,64 @@ def test_messages_that_cannot_be_used_are_set_aside_with_their_offset(
     report = run(spark, source, app=VWAP, rejects=str(tmp_path / "rejects"))
     assert (report.exact, report.tuples, report.rejected) == (True, 20, len(bad))
     assert report.top[0]["price"] == pytest.approx(19.5)
-    lines = [line for file in (tmp_path / "rejects").glob("*.json") for line in file.read_text().splitlines()]
+    lines = [line for file in (tmp_path / "rejects").glob("*/*.json") for line in file.read_text().splitlines()]
     rejects = [json.loads(line) for line in lines]
     assert {reject["topic"] for reject in rejects} == {"trades"}
     assert len({(reject["partition"], reject["offset"]) for reject in rejects}) == len(bad)
     assert report.reasons["the message is not UTF-8 text"] == 1
     assert report.reasons["the message is empty"] == 1
+    assert report.reasons["the message has more than 1,000,000 bytes"] == 1
     assert report.reasons["the message is not a JSON object"] == 2
+    (binary,) = (reject for reject in rejects if "base64" in reject)
+    assert (base64.b64decode(binary["base64"]), "row" in binary) == (bad[0], False)
     assert sum(n for reason, n in report.reasons.items() if reason.startswith("cannot read the time in ")) == 1
+
+
+def test_rejects_go_to_a_topic_while_the_stream_runs(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    good = json.dumps({"user": "a"})
+    binary, oversized = b"\xff" * 100_000, "x" * 1_500_000
+    send(spark, broker, "visits", [good, "{", binary])
+    pipeline = Pipeline(
+        input=KafkaInput(address=address(broker, "visits"), key="user"),
+        grouping=make_grouping("even", n_workers=2),
+        follow=True,
+        trigger="1s",
+        checkpoint=str(tmp_path / "work"),
+        rejects=f"kafka://{broker.servers}/refused",
+    )
+    reports: list[RunReport] = []
+    failures: list[BaseException] = []
+    done = Thread(target=lambda: _follow(pipeline, spark, failures, reports), daemon=True)
+    done.start()
+
+    def refused(n: int) -> list[dict[str, Any]] | None:
+        assert failures == []
+        with suppress(Py4JError):  # there is no such topic yet
+            found = received(spark, broker, "refused")
+            return found if len(found) == n else None
+        return None
+
+    wait_for(lambda: refused(2), "the first rejects")
+    send(spark, broker, "visits", [good, oversized])
+    rejects = wait_for(lambda: refused(3), "the next reject")
+    wait_for(lambda: _counted(spark, tmp_path / "work") == {"a": 2} or None, "what is in order")
+    for query in spark.streams.active:
+        query.stop()
+    done.join(timeout=60)
+    assert failures == []
+    assert (reports[0].rejected, reports[0].rejects) == (3, f"kafka://{broker.servers}/refused")
+    assert len({(one["topic"], one["partition"], one["offset"]) for one in rejects}) == 3
+    by_reason = {reject["reason"]: reject for reject in rejects}
+    assert by_reason["the message is not a JSON object"]["row"] == "{"
+    cut = by_reason["the message is not UTF-8 text"]
+    assert (base64.b64decode(cut["base64"]), cut["cut"]) == (binary[:49_152], True)
+    long = by_reason["the message has more than 1,000,000 bytes"]
+    assert (long["row"], long["cut"]) == (oversized[:65_536], True)
+    # A run that goes on from there finds only what is new.
+    send(spark, broker, "visits", [None])
+    again = replace(pipeline, follow=False, trigger=None).run(spark)
+    assert (again.tuples, again.rejected) == (2, 4)
+    assert refused(4)
 
 
 def test_text_is_text(spark: SparkSession, broker: Broker) -> None:
@@ -104,6 +162,35 @@ def test_text_is_text(spark: SparkSession, broker: Broker) -> None:
     report = run(spark, KafkaInput(address=address(broker, "tweets")), app=WORD_COUNT)
     assert report.exact
     assert {row["key"]: row["n"] for row in report.top} == {"nice": 1, "day": 2, "today": 1}
+
+
+def test_what_a_producer_sends_is_what_a_run_reads(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    trades = tmp_path / "trades.csv"
+    trades.write_text("symbol,price,size\n" + "".join(f"{'AB'[n % 2]},{10 + n % 3},{1 + n % 2}\n" for n in range(600)))
+    (tmp_path / "large.txt").write_text(f"tea\n{'x' * 1_000_001}\nmilk\n")
+    topic = f"kafka://{broker.servers}/produced"
+    given = ["--input", str(trades), "--send", "records", "--to", topic, "--partitions", "2"]
+    assert produced(*given, "--rate", "20000") == 0
+    report = run(spark, KafkaInput(address=address(broker, "produced", format="json")), app=VWAP)
+    assert (report.exact, report.tuples, report.sources, report.rejected) == (True, 600, 2, 0)
+    assert {row["key"]: row["price"] for row in report.top} == {"A": 11, "B": 11}
+    assert produced("--input", str(tmp_path / "large.txt"), "--to", f"kafka://{broker.servers}/large") == 1
+    assert produced("--stream", "country-skew-r80", "-n", "300", "--keyed", "--to", topic) == 0
+    messages = spark.read.format("kafka").options(**address(broker).for_spark, subscribe="produced,large").load()
+    rows = messages.selectExpr("topic", "partition", "string(key) AS key", "string(value) AS value").collect()
+    assert sorted(row["value"] for row in rows if row["topic"] == "large") == ["milk", "tea"]
+    assert [sum(row["partition"] == p for row in rows if row["key"] is None and row["topic"] == "produced")
+            for p in (0, 1)] == [300, 300]  # fmt: skip
+    keyed = [row for row in rows if row["key"] is not None]
+    assert len(keyed) == 300
+    assert all(row["key"] == row["value"] for row in keyed)
+    assert len({row["partition"] for row in keyed if row["key"] == "Turkey"}) == 1
+
+
+def produced(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["produce", *arguments])
+    return int(str(ended.value.code))
 
 
 def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -119,21 +206,36 @@ def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Pa
     with ExitStack() as first:
         first.enter_context(broker.running())
         send(spark, broker, "steps", ["a"] * 50)
+        target = KafkaTarget(address(broker, "kept"), Text(), partitions=1)
+        assert target.send(keys_of(range(100))) == 100
         done.start()
         wait_for(lambda: _counted(spark, work) == {"a": 50} or None, "the first messages")
+    assert target.send(keys_of(range(100, 200))) == 100  # nobody is there
     with broker.running():  # the same topics, at the same address
+        target.close()
         send(spark, broker, "steps", ["a"] * 5 + ["b"] * 7)
         wait_for(lambda: failures or _counted(spark, work) == {"a": 55, "b": 7} or None, "the others")
         for query in spark.streams.active:
             query.stop()
         done.join(timeout=60)
+        kept = spark.read.format("kafka").options(**address(broker).for_spark, subscribe="kept").load().collect()
     assert failures == []
     assert _counted(spark, work) == {"a": 55, "b": 7}
+    assert target.failed == 0
+    assert [int(row["value"]) for row in sorted(kept, key=lambda row: row["offset"])] == [*range(200)]
 
 
-def _follow(pipeline: Pipeline, spark: SparkSession, failures: list[BaseException]) -> None:
+def keys_of(numbers: range) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"key": [*numbers]})
+
+
+def _follow(
+    pipeline: Pipeline, spark: SparkSession, failures: list[BaseException], reports: list[RunReport] | None = None
+) -> None:
     try:
-        pipeline.run(spark)
+        report = pipeline.run(spark)
+        if reports is not None:
+            reports.append(report)
     except BaseException as error:  # noqa: BLE001 - handed to the test
         failures.append(error)
 

@@ -136,7 +136,7 @@ def test_csv_with_malformed_rows(spark: SparkSession, tmp_path: Path, batch: boo
     assert (report.exact, report.tuples, report.rejected) == (True, 6, 5)
     counts = {(row["key"], row["window_start"].second): row["n"] for row in read(out)}
     assert counts == {("ann", 0): 1, ("ann", 5): 2, ("c,d", 0): 1, (None, 0): 1, ("", 0): 1}
-    lines = [json.loads(line) for file in rejects.glob("*.json") for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for file in rejects.glob("*/*.json") for line in file.read_text().splitlines()]
     assert Counter(line["reason"] for line in lines) == {
         "the row does not have 3 columns": 3,
         "cannot read the time in column 'at'": 1,

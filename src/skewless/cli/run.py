@@ -109,7 +109,8 @@ def run_command(
     rejects: Annotated[
         str | None,
         typer.Option(
-            help="Directory for rows that cannot be used; default: beside --output, --ledger or --checkpoint."
+            help="Directory for rows that cannot be used, or kafka://host:port/topic; default: beside --output, "
+            "--ledger or --checkpoint."
         ),
     ] = None,
     ledger: Annotated[str | None, typer.Option(help="Directory of the ledger; default: with the checkpoint.")] = None,

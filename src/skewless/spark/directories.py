@@ -47,6 +47,16 @@ def is_empty(path: str) -> bool:
     return not system.get_file_info(fs.FileSelector(place, allow_not_found=True))
 
 
+def discard_if_empty(path: str) -> bool:
+    """Delete a folder into which Spark has written no row; say whether it was one."""
+    system, place = _open(path)
+    files = system.get_file_info(fs.FileSelector(place))
+    if any(file.size for file in files if not file.base_name.startswith((".", "_"))):
+        return False
+    system.delete_dir(place)
+    return True
+
+
 def claim(work: str, fingerprint: dict[str, Any]) -> bool:
     """Take a checkpoint for this run; say whether the same run has used it before, refuse that of another."""
     make_directory(work)

@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,12 +43,13 @@ _FORMATS: Final = {
 class Opened:
     """An input on a session: rows of `key`, values and, where there is one, the time `ts`, again as often as asked.
 
-    `rows(streaming)` gives them as a stream or a batch; `rejects` the rows that cannot be used, with the reason.
+    `rows(streaming)` gives them as a stream or a batch; `rejects` the rows that cannot be used, with the reason, None
+    where there can be none.
     """
 
     rows: Callable[[bool], DataFrame]
     has_time: bool
-    rejects: DataFrame | None = None
+    rejects: Callable[[bool], DataFrame] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,13 +308,14 @@ class FileInput(Input):
         if _CORRUPT in schema.names:
             row = sf.coalesce(sf.col(_CORRUPT), row)
         return judged(
-            lambda streaming: self._read(spark, schema, streaming),
+            partial(self._read, spark, schema),
             app,
             parsed,
             faults,
             time=moment,
             row=row,
             place={"file": sf.col("_metadata.file_path")},
+            read_at_once=partial(self._read, spark, schema, paced=False),
         )
 
     def table(self, spark: SparkSession) -> DataFrame:
@@ -325,9 +328,11 @@ class FileInput(Input):
         rows = self._read(spark, schema.add(_CORRUPT, StringType()), False)
         return rows.where(sf.col(_CORRUPT).isNull()).drop(_CORRUPT)
 
-    def _read(self, spark: SparkSession, schema: StructType | None, streaming: bool) -> DataFrame:
+    def _read(
+        self, spark: SparkSession, schema: StructType | None, streaming: bool, *, paced: bool = True
+    ) -> DataFrame:
         reader = _reader(spark, streaming).format(self.kind).options(**self._options)
-        if streaming:
+        if streaming and paced:
             reader = reader.option("maxFilesPerTrigger", 1)
         if schema is not None:
             reader = reader.schema(schema)
@@ -344,10 +349,12 @@ def judged(
     time: Column | None,
     row: Column | None = None,
     place: Mapping[str, Column] | None = None,
+    read_at_once: Callable[[bool], DataFrame] | None = None,
 ) -> Opened:
     """Tell the rows that an application can use from those that it cannot.
 
-    `read` gives the table, `time` the time of its rows. A reject tells `row`, by default all columns, and its `place`.
+    `read` gives the table, `time` the time of its rows. A reject tells `row`, by default all columns, and its `place`;
+    `read_at_once` gives the table to find them in, without a limit to what is read in a micro-batch.
     """
     moment = parsed.time if app.reads_any_column and parsed.time is not None else time
     columns = [*parsed.columns, *([] if moment is None else [moment.alias("ts")])]
@@ -363,9 +370,13 @@ def judged(
         return Opened(rows, moment is not None)
     whole = sf.to_json(sf.struct("*")) if row is None else row
     where = {name: column.alias(f"{_REJECT}{name}") for name, column in (place or {}).items()}
-    table = app.prepare(read(False).select("*", whole.alias(f"{_REJECT}row"), *where.values()))
-    told = [sf.col(f"{_REJECT}{name}").alias(name) for name in ("row", *where)]
-    return Opened(rows, moment is not None, table.select(reason.alias("reason"), *told).where("reason IS NOT NULL"))
+
+    def rejects(streaming: bool) -> DataFrame:
+        table = (read_at_once or read)(streaming).select("*", whole.alias(f"{_REJECT}row"), *where.values())
+        told = [sf.col(f"{_REJECT}{name}").alias(name) for name in ("row", *where)]
+        return app.prepare(table).select(reason.alias("reason"), *told).where("reason IS NOT NULL")
+
+    return Opened(rows, moment is not None, rejects)
 
 
 def no_time(source: Input) -> SkewlessError:

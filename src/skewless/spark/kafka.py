@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from skewless.errors import SkewlessError
+from skewless.errors import SkewlessError, require_at_least
 from skewless.kafka_address import SCHEME, Address
 from skewless.spark.application import TIME, Application
 from skewless.spark.inputs import Fault, Input, Opened, as_time, judged, values_of
@@ -26,6 +27,7 @@ from skewless.spark.merge import quoted
 
 _CORRUPT: Final = "skewless_corrupt"
 _FORMATS: Final = ("text", "json")
+_MAX_BYTES: Final = 1_000_000  # about what a broker takes unless told otherwise
 _MESSAGE: Final = "skewless_message"
 _TEXT: Final = "value"
 
@@ -34,7 +36,8 @@ _TEXT: Final = "value"
 class KafkaInput(Input):
     """A topic: each message a line of text, or a JSON object whose fields are the columns.
 
-    Messages are JSON where a column is named or `?format=json` says so. Each partition of the topic is a source. The
+    Messages are JSON where a column is named or `?format=json` says so; those of more than `maxBytes` (a million) are
+    set aside. Each partition of the topic is a source. The
     time is that of a named column, else the message's own. Reading begins with `startingOffsets` (earliest).
     """
 
@@ -46,6 +49,7 @@ class KafkaInput(Input):
     def __post_init__(self) -> None:
         if not self.address.topic:
             raise SkewlessError(f"name the topic to read: {SCHEME}{self.address.servers}/topic")
+        require_at_least("maxBytes", self._max_bytes, 1)
         if self._format not in _FORMATS:
             raise SkewlessError(f"format must be one of {', '.join(_FORMATS)}; got {self._format!r}")
         if self._format == "text" and self.given:
@@ -69,6 +73,13 @@ class KafkaInput(Input):
     def _format(self) -> str:
         return self.address.option("format", "json" if self.given else "text")
 
+    @property
+    def _max_bytes(self) -> int:
+        given = self.address.option("maxBytes", str(_MAX_BYTES))
+        if not given.isdigit():
+            raise SkewlessError(f"maxBytes must be a whole number of bytes; got {given!r}")
+        return int(given)
+
     def check(self, app: Application, *, windowed: bool) -> None:  # noqa: ARG002 - every message has a time
         app.check(self.given)
         if self._format == "json" and not app.reads_records and self.key is None:
@@ -89,8 +100,10 @@ class KafkaInput(Input):
         parsed = app.parse(values_of(chosen))
         text = sf.col(f"{_MESSAGE}.value").cast("string")
         fields = list(dict.fromkeys(name for names in chosen.values() for name in names))
+        raw = sf.col(f"{_MESSAGE}.value")
         faults: list[Fault] = [
             (text.isNull(), "the message is empty"),
+            (sf.octet_length(raw) > self._max_bytes, f"the message has more than {self._max_bytes:,} bytes"),
             (~sf.is_valid_utf8(text), "the message is not UTF-8 text"),
         ]
         if self._format == "json":
@@ -103,8 +116,8 @@ class KafkaInput(Input):
             faults.append((written.isNotNull() & read.isNull(), f"cannot read the time in {' or '.join(chosen[TIME])}"))
             moment = sf.coalesce(read, moment)
 
-        def messages(streaming: bool) -> DataFrame:
-            table = self._read(spark, streaming).select(sf.struct("*").alias(_MESSAGE))
+        def messages(streaming: bool, *, paced: bool = True) -> DataFrame:
+            table = self._read(spark, streaming, paced=paced).select(sf.struct("*").alias(_MESSAGE))
             if self._format == "text":
                 return table.withColumn(_TEXT, text)
             schema = StructType([StructField(name, StringType()) for name in (*fields, _CORRUPT)])
@@ -114,7 +127,10 @@ class KafkaInput(Input):
             )
 
         place = {part: sf.col(f"{_MESSAGE}.{part}") for part in ("topic", "partition", "offset")}
-        return judged(messages, app, parsed, faults, time=moment, row=text, place=place)
+        place["base64"] = sf.when(~sf.is_valid_utf8(text), sf.translate(sf.base64(raw), "\r\n", ""))
+        row = sf.when(sf.is_valid_utf8(text), text)
+        at_once = partial(messages, paced=False)
+        return judged(messages, app, parsed, faults, time=moment, row=row, place=place, read_at_once=at_once)
 
     def _require_topic(self, spark: SparkSession) -> None:
         try:
@@ -124,10 +140,10 @@ class KafkaInput(Input):
                 raise SkewlessError(f"there is no topic {self.address.topic!r} at {self.address.servers}") from error
             raise
 
-    def _read(self, spark: SparkSession, streaming: bool) -> DataFrame:
+    def _read(self, spark: SparkSession, streaming: bool, *, paced: bool = True) -> DataFrame:
         reader: Any = spark.readStream if streaming else spark.read
         options = {"startingOffsets": "earliest", "subscribe": self.address.topic, **self.address.for_spark}
-        if not streaming:
+        if not (streaming and paced):
             options.pop("maxOffsetsPerTrigger", None)
         with _connector(spark):
             table: DataFrame = reader.format("kafka").options(**options).load()
@@ -190,16 +206,17 @@ class KafkaSink:
     def send_results(self, rows: DataFrame, sources: int) -> None:
         """Send rows: the key is the message's key as well; nulls are written."""
         value = sf.to_json(sf.struct("*"), {"ignoreNullFields": "false"})
-        self._send(
-            rows.select(sf.col("key").cast("string").alias("key"), value.alias("value")), self.topics(sources)[0]
-        )
+        messages = rows.select(sf.col("key").cast("string").alias("key"), value.alias("value"))
+        send(messages, self.address, self.topics(sources)[0])
 
     def send_metrics(self, spark: SparkSession, metrics: Sequence[Mapping[str, Any]], sources: int) -> None:
         """Send the metrics of micro-batches, one message each."""
         if metrics:
             rows = [(str(one["batch"]), json.dumps(one)) for one in metrics]
-            self._send(spark.createDataFrame(rows, "key string, value string"), self.topics(sources)[1])
+            send(spark.createDataFrame(rows, "key string, value string"), self.address, self.topics(sources)[1])
 
-    def _send(self, messages: DataFrame, topic: str) -> None:
-        with _connector(messages.sparkSession):
-            messages.write.format("kafka").options(**self.address.for_spark, topic=topic).save()
+
+def send(messages: DataFrame, address: Address, topic: str) -> None:
+    """Send messages, with `value` and perhaps `key`, to a topic."""
+    with _connector(messages.sparkSession):
+        messages.write.format("kafka").options(**address.for_spark, topic=topic).save()

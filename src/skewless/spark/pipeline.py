@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
@@ -23,7 +24,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from skewless.durations import parse_duration
 from skewless.errors import SkewlessError, errors_of, raise_all, require_at_least
 from skewless.groupings import Grouping
-from skewless.kafka_address import Address
+from skewless.kafka_address import SCHEME, Address
 from skewless.spark.application import Application
 from skewless.spark.apps import COUNT
 from skewless.spark.directories import claim, directory, is_empty, make_directory
@@ -32,6 +33,7 @@ from skewless.spark.inputs import Input, RateInput, no_time
 from skewless.spark.kafka import KafkaInput, KafkaSink, partitions_of
 from skewless.spark.ledger import Ledger
 from skewless.spark.observer import BatchMetrics, Observer
+from skewless.spark.rejects import Rejects
 from skewless.spark.report import Progress, RunReport, Watch, differences, dropped, flat, most, plain_row
 from skewless.spark.session import one_line_errors
 from skewless.spark.shared_directory import SharedDirectory
@@ -55,7 +57,7 @@ class Pipeline:
     checkpoint: directory from which a stopped stream goes on; None is a temporary one, removed afterwards.
     ledger: directory of the ledger; None is inside the checkpoint.
     output: directory for the result as Parquet (`key`, `window_start`, `window_end`, values); None keeps none.
-    rejects: directory for the rows that could not be used, as JSON lines; None only counts them.
+    rejects: directory for the rows that could not be used, as JSON lines, or a topic of Kafka; None only counts them.
     sink: a Kafka address to which what each micro-batch changes, and its metrics, are sent as well.
     follow: go on when the input is at its end, until the program is stopped.
     trigger: how long after the beginning of a micro-batch the next one begins, if it follows; None is at once.
@@ -73,7 +75,7 @@ class Pipeline:
     checkpoint: str | None = None
     ledger: str | None = None
     output: str | None = None
-    rejects: str | None = None
+    rejects: str | Address | None = None
     sink: Address | None = None
     follow: bool = False
     trigger: str | None = None
@@ -85,6 +87,7 @@ class Pipeline:
         for name in ("window", "watermark", "trigger"):
             text = getattr(self, name)
             object.__setattr__(self, name, text and parse_duration(text))
+        object.__setattr__(self, "rejects", _place(self.rejects))
 
     def _errors(self) -> Iterator[str]:
         """Tell everything that does not fit together."""
@@ -92,6 +95,7 @@ class Pipeline:
         yield from errors_of(lambda: require_at_least("seed", self.seed, 0))
         for text in filter(None, (self.window, self.watermark, self.trigger)):
             yield from errors_of(partial(parse_duration, text))
+        yield from errors_of(lambda: _place(self.rejects))
         yield from errors_of(lambda: self.input.check(self.app, windowed=windowed or self.app.needs_order))
         if self.app.needs_order and windowed:
             yield f"{self.app.name} cut time themselves: leave out --window"
@@ -158,7 +162,10 @@ class _Run:
         self._updates = f"{work}/updates"
         self._query = f"{work}/query"
         self._state = f"{work}/state"
-        self._rejects = pipeline.rejects or f"{work}/rejects"
+        kept = pipeline.rejects if isinstance(pipeline.rejects, str) else None
+        topic = pipeline.rejects if isinstance(pipeline.rejects, Address) else None
+        self._rejects = Rejects(directory=kept or f"{work}/rejects", topic=topic)
+        self._rejects_query = f"{work}/rejects-query"
         self._ledger = Ledger(uri=pipeline.ledger or f"{work}/ledger")
         self._opened = pipeline.input.open(spark, pipeline.app)
         if pipeline.window is not None and not self._opened.has_time:
@@ -168,6 +175,8 @@ class _Run:
         self._watch = Watch(Observer(self._ledger, pipeline.grouping.n_workers))
         self._seen: dict[int, dict[str, Any]] = {}
         self._sink: KafkaSink | None = None
+        if topic is not None:
+            topic.require_broker()
         if pipeline.sink is not None:
             pipeline.sink.require_broker()
             self._sink = KafkaSink(
@@ -187,7 +196,7 @@ class _Run:
                 "well to go on with it, or take another directory"
             )
         for what, path in (("output", self._pipeline.output), ("rejects", self._pipeline.rejects)):
-            if path is not None and not is_empty(path):
+            if isinstance(path, str) and not is_empty(path):
                 raise SkewlessError(f"the directory for the {what} is not empty: {path}. Take another, or delete it")
 
     def report(self) -> RunReport:
@@ -201,7 +210,7 @@ class _Run:
         if pipeline.verify:
             plain = app.expected(self._opened.rows(False), pipeline.window)
             wrong = differences(app, result, flat(plain, app.verified))
-        reasons = self._write_rejects()
+        reasons = self._count_rejects()
         # A worker that got nothing still counts: the observer knows how many there are, even before the first batch.
         total = self._watch.last.total if self._watch.last is not None else None
         tuples = total.tuples if total else 0
@@ -232,7 +241,7 @@ class _Run:
             late_dropped=sum(dropped(report) for report in self._seen.values()),
             rejected=sum(reasons.values()),
             reasons=reasons,
-            rejects=pipeline.rejects,
+            rejects=pipeline.rejects.label if isinstance(pipeline.rejects, Address) else pipeline.rejects,
             output=pipeline.output,
             exact=not wrong if pipeline.verify else None,
             differences=wrong,
@@ -277,11 +286,12 @@ class _Run:
         elif self._pipeline.trigger is not None:
             writer = writer.trigger(processingTime=self._pipeline.trigger)
         begin = time.perf_counter()
-        query = writer.foreachBatch(self._write_updates).start()
-        try:
-            self._follow(query)
-        finally:
-            query.stop()
+        with self._following_rejects() as rejects:
+            query = writer.foreachBatch(self._write_updates).start()
+            try:
+                self._follow(query, rejects)
+            finally:
+                query.stop()
         seconds = time.perf_counter() - begin
         schema = StructType([*changes.schema, StructField("batch", LongType())])
         updates = self._spark.read.schema(schema).parquet(self._updates)
@@ -302,7 +312,20 @@ class _Run:
         if self._show is not None:  # from the file: a second look at the rows would do all the work again
             self._show(batch, most(rows.sparkSession.read.parquet(path), self._pipeline.app.values))
 
-    def _follow(self, query: StreamingQuery) -> None:
+    @contextmanager
+    def _following_rejects(self) -> Iterator[StreamingQuery | None]:
+        """Set rejects aside within, if there is no end at which to do it."""
+        found, pipeline = self._opened.rejects, self._pipeline
+        if found is None or not pipeline.follow:
+            yield None
+            return
+        query = self._rejects.follow(found(True), self._rejects_query, every=pipeline.trigger)
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def _follow(self, query: StreamingQuery, rejects: StreamingQuery | None) -> None:
         ended = False
         while not ended:
             ended = bool(query.awaitTermination(_POLL_S))
@@ -310,6 +333,8 @@ class _Run:
                 self._seen[report["batchId"]] = json.loads(report.json)
             self._send_metrics(self._watch.look())
             self._progress(self._watch.progress)
+            if rejects is not None and (failure := rejects.exception()) is not None:
+                raise failure
             ended = ended or self._has_rate_rows()
 
     def _sources(self, batch: int) -> int:
@@ -337,15 +362,26 @@ class _Run:
         offsets = [int(report["sources"][0]["endOffset"] or 0) for report in self._seen.values()]
         return max(offsets, default=0) * source.rows_per_second >= source.tuples
 
-    def _write_rejects(self) -> dict[str, int]:
-        """Write the rows that could not be used; give how many there are for each reason."""
-        if self._opened.rejects is None:
+    def _count_rejects(self) -> dict[str, int]:
+        """Set aside what is not yet; give how many there are for each reason."""
+        found, pipeline = self._opened.rejects, self._pipeline
+        if found is None:
             return {}
-        # Always through files: Spark refuses to count corrupt records without reading another column.
-        self._opened.rejects.write.mode("overwrite").json(self._rejects)
-        kept = self._spark.read.schema("reason string").json(self._rejects)
-        counts = kept.groupBy("reason").agg(sf.count("*").alias("n")).orderBy(sf.desc("n"), "reason")
-        return {row["reason"]: row["n"] for row in counts.collect()}
+        if pipeline.checkpoint is None and not pipeline.follow:
+            self._rejects.write(found(False))
+        else:
+            self._rejects.catch_up(found(True), self._rejects_query)
+        return self._rejects.counts(self._spark)
+
+
+def _place(rejects: str | Address | None) -> str | Address | None:
+    """Tell a topic from a directory."""
+    if not isinstance(rejects, str) or not rejects.startswith(SCHEME):
+        return rejects
+    address = Address.parse(rejects)
+    if not address.topic:
+        raise SkewlessError(f"name the topic for rejects: {address.label}topic")
+    return address
 
 
 def _ignore(_: object) -> None:
