@@ -57,11 +57,11 @@ def draw(experiment: Experiment, rows: Rows) -> str:
     }  # fmt: skip
     with rc_context(style):
         figure = Figure(figsize=(max(5.2, 3.7 * columns), 3.0 * lines + 0.4), layout="constrained")
-        axes = figure.subplots(lines, columns, squeeze=False).flat
+        axes = list(figure.subplots(lines, columns, squeeze=False).flat)
         colours = colours_of([str(row.get(panel.series, "")) for panel in panels for row in rows.where(**panel.where)])
         for panel, plot in zip(panels, axes, strict=False):
             _draw_panel(panel, plot, rows, Rows(experiment.paper), colours)
-        for unused in list(axes)[len(panels) :]:
+        for unused in axes[len(panels) :]:
             unused.set_axis_off()
         handles: dict[str, Any] = {}
         for plot in figure.axes:
