@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -140,7 +141,7 @@ def test_rejects_go_to_a_topic_while_the_stream_runs(spark: SparkSession, broker
     wait_for(lambda: _counted(spark, tmp_path / "work") == {"a": 2} or None, "what is in order")
     for query in spark.streams.active:
         query.stop()
-    done.join(timeout=60)
+    done.join(timeout=240)
     assert failures == []
     assert (reports[0].rejected, reports[0].rejects) == (3, f"kafka://{broker.servers}/refused")
     assert len({(one["topic"], one["partition"], one["offset"]) for one in rejects}) == 3
@@ -191,6 +192,62 @@ def produced(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         main(["produce", *arguments])
     return int(str(ended.value.code))
+
+
+def test_the_pipeline_file_for_kafka(
+    spark: SparkSession,
+    broker: Broker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The example with both of its ends, until it is stopped; nobody is there to take its metrics but the log."""
+
+    @contextmanager
+    def session(*_: Any, **settings: str) -> Iterator[SparkSession]:
+        assert settings == {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"}
+        yield spark
+
+    orders = [{"shop": shop, "price": 2.5, "pieces": 2, "customer": f"c{number}"} for number, shop in enumerate("aAb")]
+    bad = [{"shop": "a", "price": "dear", "pieces": 1}, {"shop": "a", "price": 1, "pieces": 0}]
+    send(spark, broker, "orders", [*map(json.dumps, [*orders, *bad]), "{"])
+    text = (Path(__file__).parents[2] / "examples" / "kafka.toml").read_text()
+    for theirs, ours in {
+        "localhost:9092": broker.servers, "orders-run": str(tmp_path / "check"), "9108": "0",
+        "localhost:8086": f"127.0.0.1:{free_port()}",
+    }.items():  # fmt: skip
+        assert theirs in text
+        text = text.replace(theirs, ours)
+    (tmp_path / "kafka.toml").write_text(text)
+    monkeypatch.setattr("skewless.cli.run.spark_session", session)
+    codes: list[int] = []
+    done = Thread(target=lambda: codes.append(_ran(str(tmp_path / "kafka.toml"), "--workers", "2", "--json")))
+    done.start()
+    wait_for(lambda: (tmp_path / "check" / "query" / "commits" / "0").exists() or codes or None, "the first messages")
+    for query in spark.streams.active:
+        query.stop()
+    done.join(timeout=60)
+    printed = capsys.readouterr()
+    assert codes == [0], printed.err
+    report = json.loads(printed.out)
+    assert (report["tuples"], report["sources"], report["app"]) == (3, 3, "sql")
+    updates = {row["key"]: row for row in received(spark, broker, "orders-s3-w2-even-aggregator")}
+    told = {key: (row["orders"], row["revenue"], row["customers"]) for key, row in updates.items()}
+    assert told == {"a": (2, 10.0, 2), "b": (1, 5.0, 1)}
+    assert sum(one["tuples"] for one in received(spark, broker, "orders-s3-w2-even-distribution")) == 3
+    assert report["reasons"] == {
+        "the field 'price' is not of type double": 1, "the message is not a JSON object": 1,
+    }  # fmt: skip
+    assert re.search(r"metrics for Prometheus: http://127.0.0.1:\d+/metrics", printed.err)
+    assert printed.err.count("#DIST: TotalCount: 3,") == 1
+    assert "could not write metrics, the query goes on" in caplog.text
+
+
+def _ran(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(["run", *arguments])
+    return int(caught.value.code or 0)
 
 
 def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
