@@ -68,7 +68,7 @@ class KafkaTarget(Target):
 
     @property
     def label(self) -> str:
-        return f"{SCHEME}{self._address.servers}/{self._address.topic}"
+        return self._address.label
 
     def send(self, rows: pa.RecordBatch) -> int:
         room = self._room - len(self._producer)
