@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
+import typer
 import yaml
 from jsonschema import Draft202012Validator
 
@@ -39,8 +39,7 @@ def validator() -> Draft202012Validator:
 def test_the_compose_file_keeps_to_its_specification(compose: dict[str, Any], validator: Draft202012Validator) -> None:
     assert [error.message for error in validator.iter_errors(compose)] == []
     assert set(compose["services"]) == {
-        "kafka", "topic", "spark-master", "spark-worker", "producer", "pipeline", "observer", "influxdb", "prometheus",
-        "grafana",
+        "kafka", "topic", "spark-master", "spark-worker", "producer", "pipeline", "influxdb", "prometheus", "grafana",
     }  # fmt: skip
 
 
@@ -94,42 +93,50 @@ def test_what_is_mounted_copied_or_waited_for_exists(compose: dict[str, Any]) ->
 def test_services_find_one_another(compose: dict[str, Any]) -> None:
     """Every `host:port` that a service is given is a service's name."""
     services = compose["services"]
-    text = json.dumps(
-        {name: [service.get("command"), service.get("environment")] for name, service in services.items()}
+    text = (
+        json.dumps({name: [service.get("command"), service.get("environment")] for name, service in services.items()})
+        + (DEPLOY / "demo" / "pipeline.toml").read_text()
     )
     hosts = set(re.findall(r"(?:://|@|\"|=)([a-z][a-z-]*):\d{4,5}", text)) - {"localhost"}
     assert hosts == {"kafka", "spark-master", "influxdb", "prometheus"}
     (target,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    assert target["static_configs"] == [{"targets": ["observer:9108"]}]
+    assert target["static_configs"] == [{"targets": ["pipeline:9108"]}]
 
 
-def test_the_observer_is_called_with_options_that_there_are(compose: dict[str, Any]) -> None:
-    _, command, ledger, *options = compose["services"]["observer"]["command"]
-    (watch,) = (one for one in app.registered_commands if one.name == command)
-    assert watch.callback is not None
-    given = dict(option.removeprefix("--").partition("=")[::2] for option in options)
-    assert set(given) <= set(watch.callback.__annotations__)
-    assert given["prometheus"] == "0.0.0.0:9108"
-    assert repr(InfluxSink(given["influx"], environ={})) == (
+def options_of(compose: dict[str, Any], service: str) -> tuple[str, list[str], typer.Context]:
+    """Read what a service calls as `skewless` would; settings that are not given have their defaults."""
+    command = [re.sub(r"\$\{\w+:-([^}]+)\}", r"\1", part) for part in compose["services"][service]["command"]]
+    assert command[0] == "skewless"
+    called = typer.main.get_command(app).commands[command[1]]  # type: ignore[attr-defined]
+    return command[1], command[2:], called.make_context(command[1], command[2:])
+
+
+def test_the_demo_can_be_built_and_its_parts_meet(compose: dict[str, Any]) -> None:
+    pytest.importorskip("pyspark")
+    from skewless.cli.run import given_flags
+    from skewless.definition.build import make_job
+
+    _, arguments, context = options_of(compose, "pipeline")
+    assert arguments[0] == "/opt/demo/pipeline.toml"  # where the Dockerfile puts it
+    assert any(match["copied"] == "deploy/demo /opt/demo" for match in _lines())
+    job = make_job(str(DEPLOY / "demo" / "pipeline.toml"), given_flags(context))
+    pipeline, observer = job.pipeline, job.definition.observer
+    assert (pipeline.grouping.name, pipeline.grouping.n_workers, pipeline.follow) == ("even", 10, True)
+    _, _, producer = options_of(compose, "producer")
+    assert producer.params["to"] == f"kafka://kafka:9092/{pipeline.input.label}"
+    assert f"--topic={pipeline.input.label}" in [
+        re.sub(r"\$\{\w+:-([^}]+)\}", r"\1", part) for part in compose["services"]["topic"]["command"]
+    ]
+    shared = {volume.rpartition(":")[2] for volume in _volumes(compose, "pipeline")}
+    assert {str(Path(str(path)).parent) for path in (pipeline.checkpoint, pipeline.ledger)} == shared
+    assert observer.prometheus == "0.0.0.0:9108"
+    assert repr(InfluxSink(str(observer.influx), environ={})) == (
         "InfluxSink('http://influxdb:8086/write?db=skewless&precision=ms')"
     )
     assert compose["services"]["influxdb"]["environment"]["INFLUXDB_DB"] == "skewless"
-    assert ledger == "/shared/ledger"
-
-
-def test_the_demo_is_given_settings_that_it_has(compose: dict[str, Any]) -> None:
-    tree = ast.parse((DEPLOY / "demo" / "pipeline.py").read_text())
-    (defaults,) = (
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name)
-        if node.target.id == "DEFAULTS"
-    )
-    assert f"{defaults['SHARED']}:" in {f"{volume.rpartition(':')[2]}:" for volume in _volumes(compose, "pipeline")}
-    for role, name in (("produce", "producer"), ("count", "pipeline")):
-        service = compose["services"][name]
-        assert set(service["environment"]) <= set(defaults)
-        assert service["command"] == f"python /opt/demo/pipeline.py {role}"
+    cores = re.search(r"--cores (\d+)", compose["services"]["spark-worker"]["command"])
+    assert cores is not None
+    assert pipeline.grouping.n_workers < int(job.spark_settings["spark.cores.max"]) <= int(cores[1])
 
 
 # ---- Grafana ---------------------------------------------------------------------------------------------------
