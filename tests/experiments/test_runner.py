@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE, Popen
+from time import sleep
 from typing import Any
 
 import pytest
@@ -147,7 +152,7 @@ def test_verdicts() -> None:
 def test_names_are_resolved_or_suggested() -> None:
     assert choose_experiments(["dkg-figure-11", "dkg"])[0] == "dkg-figure-11"
     assert len(choose_experiments(["all", "dkg"])) == len(choose_experiments(["all"]))
-    with pytest.raises(SkewlessError, match=r"'dkg-figure-111'.*dkg-figure-11.*'nothing-like-it'"):
+    with pytest.raises(SkewlessError, match=r"'dkg-figure-111'.*dkg-figure-11.*\n.*'nothing-like-it'"):
         choose_experiments(["dkg-figure-111", "nothing-like-it"])
 
 
@@ -156,6 +161,25 @@ def test_results_that_cannot_be_written(use: Callable[[Experiment], None], tmp_p
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(SkewlessError, match="cannot write results"):
         run_simulated(["twice"], "small", Results.at(tmp_path / "file"))
+    assert calls == []  # nothing is computed that could not be kept
+
+
+def count_children(parent: int) -> int:
+    count = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            count += path.read_text().rpartition(")")[2].split()[1] == str(parent)
+    return count
+
+
+def test_an_interrupt_is_told_in_one_line_even_while_processes_start(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("skewless")), "experiment", "run", "slb-table-1", "-p", "small"]
+    run = Popen([*command, "-j", "2", "--results", str(tmp_path)], stdout=PIPE, stderr=PIPE, start_new_session=True)
+    while run.poll() is None and count_children(run.pid) < 2:  # the second is the first that computes
+        sleep(0.01)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+    out, err = run.communicate()
+    assert (run.returncode, out, err) == (130, b"", b"skewless: interrupted\n")
 
 
 def test_provenance_is_json(use: Callable[[Experiment], None], tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from skewless.cli import options
 from skewless.cli.run import require_spark, spark_session
 from skewless.errors import SkewlessError
 from skewless.experiments import PAPERS, choose_experiments, experiment_names, load_experiment
-from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Preset, Rows
+from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Check, Experiment, Preset, Rows
 from skewless.experiments.results import Results
 from skewless.experiments.runner import run_on_spark, run_simulated
 
@@ -81,7 +81,7 @@ def run_command(
             run_simulated(chosen, size, store, jobs=jobs or os.cpu_count() or 1, progress=show)
     if engine != SIMULATED:
         _run_on_spark(chosen, size, store, spark_log, alone=engine == SPARK)
-    verdicts = [_verdict(name, store.load_table(name, size)[0]) for name in chosen]
+    verdicts = [_verdict(name, store.load_table(name, size)[0], size) for name in chosen]
     if as_json:
         typer.echo(json.dumps({"version": store.version, "preset": size, "experiments": verdicts}))
         return
@@ -139,17 +139,31 @@ def check_preset(text: str) -> Preset:
     raise SkewlessError(f"--preset must be one of {', '.join(PRESETS)}; got {text!r}")
 
 
-def _verdict(name: str, rows: Rows) -> dict[str, Any]:
+def _verdict(name: str, rows: Rows, preset: Preset) -> dict[str, Any]:
     if not rows:
         return {"name": name, "verdict": "was not run", "checks": []}
-    outcome = load_experiment(name).judge(rows)
-    return {"name": name, "verdict": outcome.verdict.value, "checks": [asdict(check) for check in outcome.checks]}
+    experiment = load_experiment(name)
+    outcome = experiment.judge(rows)
+    checks = [{**asdict(check), "why": _why(experiment, check, preset)} for check in outcome.checks]
+    return {"name": name, "verdict": outcome.verdict.value, "checks": checks}
+
+
+def _why(experiment: Experiment, check: Check, preset: Preset) -> str | None:
+    """Say why a check does not hold, as far as that is known."""
+    if check.holds:
+        return None
+    small = preset == "small" and check.what in experiment.full_only
+    return "too small a run: --preset full" if small else experiment.deviates.get(check.what)
 
 
 def _print(verdicts: Sequence[Mapping[str, Any]]) -> None:
     table = Table("experiment", "verdict", "checks", title="Claims of the papers", title_justify="left")
     for one in verdicts:
-        lines = [f"{'✓' if check['holds'] else '✗'} {check['what']}: {check['found']}" for check in one["checks"]]
+        lines = []
+        for check in one["checks"]:
+            lines.append(f"{'✓' if check['holds'] else '✗'} {check['what']}: {check['found']}")
+            if check["why"]:
+                lines.append(f"  ({check['why']})")
         table.add_row(one["name"], one["verdict"], escape("\n".join(lines)))
     Console().print(table)
 

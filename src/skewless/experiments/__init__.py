@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from re import findall
 from typing import Final
 
-from skewless.errors import SkewlessError
+from skewless.errors import SkewlessError, raise_all
 from skewless.experiments.base import Experiment
 
 PAPERS: Final = {
@@ -62,6 +62,5 @@ def choose_experiments(names: Iterable[str]) -> list[str]:
             chosen.append(name)
         except SkewlessError as error:
             errors.append(str(error))
-    if errors:
-        raise SkewlessError("; ".join(errors))
+    raise_all(errors)
     return list(dict.fromkeys(chosen))

@@ -21,6 +21,7 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from inspect import getsource, isclass, isfunction, unwrap
 from pathlib import Path
+from tempfile import TemporaryFile
 from textwrap import dedent
 from typing import Any, Final
 
@@ -33,7 +34,14 @@ from skewless.experiments.base import SIMULATED, SPARK, Experiment, Preset, Row,
 
 ENGINES: Final = (SIMULATED, SPARK)
 _SOURCES: Final = Path(skewless.__file__).parent
-_NOT_COMPUTING: Final = ("cli", "definition", "experiments", "producing", "sinks", "spark")  # changes there leave simulated numbers as they are
+_NOT_COMPUTING: Final = (
+    "cli",
+    "definition",
+    "experiments",
+    "producing",
+    "sinks",
+    "spark",
+)  # changes there leave simulated numbers as they are
 _LIBRARIES: Final = ("numpy", "numba", "pyarrow", "pyspark")
 
 
@@ -79,9 +87,19 @@ class Results:
         parts = [fingerprint(spark=engine == SPARK), *_texts(run), dict(point)]
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
+    @property
+    def _points(self) -> Path:
+        return self.root / self.version / "points"
+
+    def prepare(self) -> None:
+        """Make the directory of steps; refuse one that cannot be written before anything is computed."""
+        with _writing(self._points):
+            self._points.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self._points).close()
+
     def load_point(self, key: str) -> Rows | None:
         """Give the rows of a step if it was computed."""
-        path = self.root / self.version / "points" / f"{key}.json"
+        path = self._points / f"{key}.json"
         try:
             return Rows(json.loads(path.read_text()))
         except (OSError, ValueError):  # not there, or torn by a crash
@@ -89,10 +107,9 @@ class Results:
 
     def save_point(self, key: str, rows: Iterable[Row]) -> None:
         """Keep the rows of a step, at once or not at all."""
-        path = self.root / self.version / "points" / f"{key}.json"
+        path = self._points / f"{key}.json"
         draft = path.with_suffix(".draft")
         with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
             draft.write_text(json.dumps([dict(row) for row in rows]))
             draft.replace(path)
 
@@ -103,7 +120,9 @@ class Results:
         table = pa.Table.from_pylist([dict.fromkeys(_columns(rows)) | dict(row) for row in rows])
         with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(table, folder / f"{stem}.parquet")
+            draft = folder / f"{stem}.draft"
+            pq.write_table(table, draft)
+            draft.replace(folder / f"{stem}.parquet")  # at once or not at all
             write_csv(folder / f"{stem}.csv", rows)
             (folder / f"{stem}.json").write_text(json.dumps(provenance, indent=1))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def run_simulated(
     plans = {name: _plan(name, preset, results) for name in names}
     tracker = _Tracker(plans, preset, results, SIMULATED, progress)
     missing = {step.key: step for plan in plans.values() for step in plan if not tracker.take(step)}
+    results.prepare()
     with _pool(min(jobs, len(missing))) as run_all:
         for step, rows, seconds in run_all(list(missing.values())):
             results.save_point(step.key, rows)
@@ -51,6 +53,7 @@ def run_on_spark(
     able = {name: on_spark for name in names if (on_spark := load_experiment(name).on_spark) is not None}
     plans = {name: _plan(name, preset, results, SPARK) for name in able}
     tracker = _Tracker(plans, preset, results, SPARK, progress)
+    results.prepare()
     for step in {step.key: step for plan in plans.values() for step in plan if not tracker.take(step)}.values():
         begin = perf_counter()
         rows = Rows({**row, "engine": SPARK} for row in able[step.experiment].run(spark, **step.point))
@@ -77,11 +80,32 @@ def _pool(jobs: int) -> Iterator[Callable[[Sequence[_Step]], Iterator[tuple[_Ste
     if jobs <= 1:
         yield lambda steps: map(_run, steps)
         return
+    others = active_children()
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+
+    def run_all(steps: Sequence[_Step]) -> Iterator[tuple[_Step, Rows, float]]:
+        with _deaf_to_interrupts():  # processes start here; Ctrl-C in a terminal goes to them as well
+            futures = [pool.submit(_run, step) for step in steps]
+        return (future.result() for future in as_completed(futures))
+
     try:
-        yield lambda steps: (future.result() for future in as_completed([pool.submit(_run, step) for step in steps]))
+        yield run_all
+    except BaseException:
+        for process in set(active_children()).difference(others):
+            process.terminate()  # instead of waiting for the steps that they are at
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that start meanwhile never hear of Ctrl-C: this one does, afterwards, and ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Tracker:
