@@ -30,9 +30,8 @@ VALIDATION: Final = 20_000
 _KEYS: Final = 10_000
 _UNIVERSE: Final = 100 * _KEYS
 _DRAWS: Final = 20  # streams in all; so many runs in a row have another one each
-_NAMELESS: Final = ("full_knowledge", "single_instance")  # whatever the names of keys, their loads are the same
-_SLOW: Final = ("even", "even, single owner", "d_choices", "w_choices")  # learn tuple by tuple, under every name anew
-_SLOW_RUNS: Final = 50
+_FEW: Final = ("full_knowledge", "single_instance", "even", "even, single owner", "d_choices", "w_choices")
+"""What has a run for each stream at most: the names of keys do not matter to it, or hardly and it learns slowly."""
 RUNS: Final = {"small": 40, "full": 10_000}
 
 
@@ -146,13 +145,12 @@ def loads_of_runs(
     buckets: int,
     cost: str,
 ) -> NDArray[np.float64]:
-    """Give the load of each worker in each of as many runs as tell something new, `runs` at most."""
+    """Give the load of each worker in each of so many runs, or fewer where they would be much the same."""
     chosen = named_grouping(grouping, workers)
     if isinstance(chosen, DistributionAware):
         chosen = replace(chosen, heavy_share=heavy_share, buckets_per_worker=buckets, learn_tuples=training, cost=cost)
     power = 1 if cost == "linear" else 2
-    most = _DRAWS if grouping in _NAMELESS else min(_SLOW_RUNS, runs // 40) if grouping in _SLOW else runs
-    seeds = range(min(runs, most))
+    seeds = range(min(_DRAWS, runs // 40) if grouping in _FEW else runs)
     return np.array([loads_in_run(chosen, draw(exponent, training, seed % _DRAWS), seed, power) for seed in seeds])
 
 
