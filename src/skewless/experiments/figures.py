@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from itertools import cycle
 from math import ceil
-from re import sub
+from re import Match, sub
 from typing import Any, Final
 
 from matplotlib import rc_context
@@ -75,8 +75,13 @@ def draw(experiment: Experiment, rows: Rows) -> str:
         out = StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     svg = out.getvalue()
-    short = sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg[svg.index("<svg") :])
+    tags = r"<[^>]*>"  # coordinates stand there, and numbers to read between them
+    short = sub(tags, lambda tag: sub(r"\d+\.\d{3,}", _rounded, tag[0]), svg[svg.index("<svg") :])
     return short.replace(_INK, "currentColor")
+
+
+def _rounded(number: Match[str]) -> str:
+    return f"{float(number[0]):.2f}"
 
 
 def standalone(svg: str) -> str:

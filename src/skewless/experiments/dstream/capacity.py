@@ -13,6 +13,11 @@ from skewless.metrics import KeySpread, stddev
 
 THROUGHPUT: Final = "throughput, tuples per second"
 STATE: Final = "workers that keep state of a key, mean"
+STOPS: Final = "throughput of shuffle, 128 workers over 80: it stops rising"
+NO_MEMORY: Final = (
+    "Workers in virtual time have no memory to run out of; what would fill it, the state of each key on many workers, "
+    "does grow, as the last panel shows."
+)
 
 
 def sizes(preset: Preset) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skewless.experiments.base import Check, Experiment, Number, Preset, Rows
-from skewless.experiments.dstream.application import SHARES, compare_latency, expect_latency, run
+from skewless.experiments.dstream.application import SHARES, compare_latency, expect_latency, in_proportion, run
 from skewless.experiments.dstream.application import points as points_of
 
 
@@ -31,4 +31,5 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=SHARES,
+    deviates=in_proportion(pkg=0.22, dkg=0.13),
 )

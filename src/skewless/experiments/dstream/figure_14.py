@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skewless.experiments.base import Check, Experiment, Number, Preset, Rows
-from skewless.experiments.dstream.application import OVER_TIME, compare_throughput, expect_throughput, run
+from skewless.experiments.dstream.application import OVER_TIME, compare_throughput, expect_throughput, held_back, run
 from skewless.experiments.dstream.application import points as points_of
 
 
@@ -30,4 +30,5 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=OVER_TIME,
+    deviates=held_back(hottest=5.6, pkg=1.89, dkg=3.5),
 )

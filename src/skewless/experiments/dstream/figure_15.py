@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skewless.experiments.base import Check, Experiment, Number, Preset, Rows
-from skewless.experiments.dstream.application import SHARES, compare_latency, expect_latency, run
+from skewless.experiments.dstream.application import SHARES, compare_latency, expect_latency, in_proportion, run
 from skewless.experiments.dstream.application import points as points_of
 
 
@@ -15,11 +15,11 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
 
 
 def expect(rows: Rows) -> Iterator[Check]:
-    yield from expect_latency(rows, pkg=148 / 210, dkg=148 / 280)
+    yield from expect_latency(rows, pkg=0.70, dkg=0.52)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
-    yield from compare_latency(rows, pkg=148 / 210, dkg=148 / 280)
+    yield from compare_latency(rows, pkg=0.70, dkg=0.52)
 
 
 EXPERIMENT = Experiment(
@@ -31,4 +31,5 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=SHARES,
+    deviates=in_proportion(pkg=0.53, dkg=0.28),
 )

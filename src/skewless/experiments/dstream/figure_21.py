@@ -57,4 +57,8 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=(Panel(x="tuples", y="keys", series="p", title="keys in the synopsis", log_y=True),),
+    deviates={
+        "keys times p, at most: below 1 (Theorem 3)": "The proof takes every vector to be shifted within 1 / p "
+        "updates, but vectors are drawn at random and some wait longer: without hot keys 2 / p stay in the mean.",
+    },
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered, within
-from skewless.experiments.dstream.capacity import STATE, THROUGHPUT, capacity, sizes
+from skewless.experiments.dstream.capacity import NO_MEMORY, STATE, STOPS, THROUGHPUT, capacity, sizes
 from skewless.experiments.dstream.in_flight import GROUPINGS, RELEASED
 
 _PAPER: Final = {"partial_key": 1.21, "distribution_aware": 1.32}
@@ -28,7 +28,7 @@ def expect(rows: Rows) -> Iterator[Check]:
     dstream = lines["popularity_aware"]
     for name, label in (("popularity_aware", "DStream"), ("partial_key", "PKG"), ("distribution_aware", "DKG")):
         yield ordered(f"throughput of {label} keeps rising with the workers", lines[name])
-    yield within("throughput of shuffle, 128 workers over 80: it stops rising", _last(lines["shuffle"]), most=1.1)
+    yield within(STOPS, _last(lines["shuffle"]), most=1.1)
     order = ("distribution_aware", "partial_key", "popularity_aware")
     yield ordered("throughput with 128 workers: DKG < PKG < DStream", {name: lines[name][128] for name in order})
     for name, paper in _PAPER.items():
@@ -45,8 +45,10 @@ def compare(rows: Rows) -> Iterator[Number]:
         for label in ("popularity_aware", RELEASED):
             ratio, even = found[label] / found[name], found["even"] / found[name]
             yield Number(f"{label}: throughput over {name}, 128 workers", paper, ratio, even)
-    shuffle = _last(rows.by("workers", "throughput", grouping="shuffle"))
-    yield Number("shuffle: throughput of 128 workers over 80", "about 1", shuffle)
+    even = _last(rows.by("workers", "throughput", grouping="even"))
+    for name, rises in (("shuffle", "about 1"), ("partial_key", "above 1"), ("distribution_aware", "above 1")):
+        ratio = _last(rows.by("workers", "throughput", grouping=name))
+        yield Number(f"{name}: throughput of 128 workers over 80", rises, ratio, even)
 
 
 EXPERIMENT = Experiment(
@@ -61,4 +63,11 @@ EXPERIMENT = Experiment(
         Panel(x="workers", y=metric, title=title)
         for metric, title in (("throughput", THROUGHPUT), ("dist_cost", STATE))
     ),
+    deviates={
+        STOPS: NO_MEMORY,
+        "throughput over partial_key with 128 workers": "The hottest key has 6 % of the tuples, so its two workers "
+        "hold PKG at the throughput of 33; with the numbers of its authors' code DStream has 1.9 times as much.",
+        "throughput over distribution_aware with 128 workers": "The hottest key has 6 % of the tuples, so its worker "
+        "holds DKG at the throughput of 17; with the numbers of its authors' code DStream has 3.9 times as much.",
+    },
 )

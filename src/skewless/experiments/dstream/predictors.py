@@ -29,8 +29,9 @@ INTERVAL: Final = 10**6
 """Tuples of an interval: ten seconds at 100,000 per second."""
 SHARE: Final = 0.02
 """From which a key is hot."""
-PUBLISHED: Final = "coin flip, r = 10"
-COIN_FLIP: Final = "coin flip, r = 6"
+PUBLISHED: Final = "popularity_aware, as published"
+RELEASED: Final = "popularity_aware, as released"
+"""The predictor with the r of the paper, 10, and with that of its authors' code, 6."""
 COUNT_MIN, ADAPTIVE = "count-min", "ada-cms"
 _LEAST: Final = 128  # tuples in an interval: the first column of Table I
 _CHANGE: Final = 4  # intervals after which all keys change places
@@ -77,7 +78,7 @@ def sketches() -> Mapping[str, Callable[[], HotKeys]]:
     cells = (memory - table) // 4  # of four bytes
     found: dict[str, Callable[[], HotKeys]] = {
         PUBLISHED: CoinFlip.as_published,
-        COIN_FLIP: CoinFlip.as_released,
+        RELEASED: CoinFlip.as_released,
         COUNT_MIN: lambda: CountMin(width=cells // 4, depth=4, share=SHARE),
         ADAPTIVE: lambda: AdaptiveCountMin(width=cells // 8, depth=4, share=SHARE, half_life=INTERVAL),
         "sliding space-saving": lambda: SlidingSpaceSaving(window=INTERVAL, share=SHARE, n_counters=150),
