@@ -386,8 +386,11 @@ def test_the_schema_knows_what_the_tables_know(validator: Draft202012Validator) 
     for name in APPS:
         assert validator.is_valid({"app": name})
     assert validator.is_valid({"grouping": {"name": "even", "capacities": [1, 2.5]}, "combine": {"n": "count"}})
-    for wrong in ({"sourc": {}}, {"grouping": {"slak": 1}}, {"combine": {"n": "sum"}}, {"batch": 1}, {"sql": {}},
-                  {"combine": {"p": {"quantile": "x"}}}, {"source": {"tuples": 0}}):  # fmt: skip
+    bad: list[dict[str, Any]] = [
+        {"sourc": {}}, {"grouping": {"slak": 1}}, {"combine": {"n": "sum"}}, {"batch": 1}, {"sql": {}},
+        {"combine": {"p": {"quantile": "x"}}}, {"source": {"tuples": 0}},
+    ]  # fmt: skip
+    for wrong in bad:
         assert not validator.is_valid(wrong), wrong
 
 

@@ -366,6 +366,8 @@ def judged(
         table = app.prepare(read(streaming))
         return (table.where(keep) if faults or parsed.keep is not None else table).select(*columns)
 
+    if app.reads_any_column:  # whether it can is better said now than when half of the run is set up
+        app.prepare(read(False))
     if not faults:
         return Opened(rows, moment is not None)
     whole = sf.to_json(sf.struct("*")) if row is None else row
