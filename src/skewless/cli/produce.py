@@ -146,9 +146,9 @@ def _progress_bar(feed: Feed, *, shown: bool) -> Iterator[Callable[[Progress], N
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(10),
         MofNCompleteColumn(),
-        TextColumn("tuples, {task.fields[rate]:,.0f}/s, {task.fields[behind]:.3f} s behind"),
+        TextColumn("{task.fields[rate]:,.0f}/s, {task.fields[behind]:.3f} s behind"),
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
