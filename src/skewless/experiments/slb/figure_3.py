@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Rows, ordered, within
 from skewless.experiments.slb.balanced import EVEN, PUBLISHED
+from skewless.experiments.slb.findings import FIGURE_3
 from skewless.experiments.slb.table_1 import of_runs, points, run
 
 
@@ -39,6 +40,7 @@ EXPERIMENT = Experiment(
     run=run,
     expect=expect,
     compare=compare,
+    deviates=FIGURE_3,
     panels=(
         Panel(x="window", y="variance", title="seed 0", x_label="window of a minute", y_label="variance of loads",
               log_y=True, where={"span": "window"}),

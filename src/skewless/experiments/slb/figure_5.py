@@ -9,6 +9,7 @@ from typing import Any, Final
 from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, ordered
 from skewless.experiments.slb.balanced import EVEN, LETTERS, MEASURED, balanced, balancer, steps_deviation, words
+from skewless.experiments.slb.findings import FIGURE_5
 
 BUSY: Final = 0.8  # of what workers can do: at more than that even one worker alone has long queues
 
@@ -63,5 +64,6 @@ EXPERIMENT = Experiment(
     run=run,
     expect=expect,
     compare=compare,
+    deviates=FIGURE_5,
     panels=(Panel(x="workers", y="ratio", title="80 % busy", y_label="mean latency, 1 worker over n", log_y=True),),
 )

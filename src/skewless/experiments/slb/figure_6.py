@@ -8,6 +8,7 @@ from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Row, Rows, ordered, within
 from skewless.experiments.slb.balanced import EVEN, LETTERS, balanced, balancer, steps_deviation, words
 from skewless.experiments.slb.figure_5 import points
+from skewless.experiments.slb.findings import FIGURE_6
 
 
 def run(*, grouping: str, workers: int, seconds: int, window_ms: int) -> Iterator[Row]:
@@ -48,6 +49,8 @@ EXPERIMENT = Experiment(
     run=run,
     expect=expect,
     compare=compare,
+    deviates=FIGURE_6,
+    full_only=frozenset({"UHLB is faster than CLB at 15 workers"}),
     panels=(Panel(x="workers", y="speedup", title="offered as much as all can do", y_label="speed-up"),),
     paper=tuple({"grouping": "ideal", "workers": workers, "speedup": workers} for workers in (1, 15)),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, close, ordered
 from skewless.experiments.slb.balanced import EVEN, LETTERS, MEASURED, balance_rows, balanced, balancer
+from skewless.experiments.slb.findings import TABLE_1
 from skewless.streams import Topics
 
 PAPER: Final = Rows(
@@ -59,7 +60,7 @@ EXPERIMENT = Experiment(
     title="Mean and deviation of the imbalance over time",
     claim="On 120 windows of a minute of tweets, 10 workers: the variance of loads is 2.9 · 10⁴ with UHLB, 3.1 with "
     "PKG, 5.1 with ELB, 6.1 with CLB (a new table every 24 windows); it deviates by 770, 1,019, 1,807 and 5,134.",
-    points=points, run=run, expect=expect, compare=compare, paper=tuple(PAPER),
+    points=points, run=run, expect=expect, compare=compare, paper=tuple(PAPER), deviates=TABLE_1,
     panels=tuple(
         Panel(x="grouping", y=metric, kind="bar", title=title, log_y=True, where={"span": "run", "faster": 1})
         for metric, title in (("variance", "variance of loads, mean of windows"), ("deviation", "its deviation"))
