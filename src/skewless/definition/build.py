@@ -14,7 +14,7 @@ from skewless.definition.tables import Definition
 from skewless.definition.told import Errors, Told, listen, understand, unknown
 from skewless.definition.toml_lines import Path
 from skewless.errors import SkewlessError, errors_of, raise_all
-from skewless.groupings import Grouping, make_grouping
+from skewless.groupings import Grouping, find_grouping, make_grouping
 from skewless.kafka_address import SCHEME, Address
 from skewless.sinks import Query
 from skewless.spark.application import Application
@@ -118,7 +118,7 @@ class _Making:
             parameter: tuple(value) if isinstance(value, list) else value
             for parameter, value in (definition.grouping.model_extra or {}).items()
         }
-        known = [one.name for one in fields_of(make_grouping(name, n_workers=workers)) if one.name != "n_workers"]
+        known = [one.name for one in fields_of(find_grouping(name)) if one.name != "n_workers"]
         wrong: Errors = []
         for parameter, value in given.items():
             if parameter not in known:

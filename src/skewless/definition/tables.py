@@ -16,7 +16,7 @@ from skewless.definition.combining import combiner_schema, make_combiner
 from skewless.definition.parameters import grouping_schema
 from skewless.durations import parse_duration
 from skewless.errors import SkewlessError, unknown_name
-from skewless.groupings import make_grouping
+from skewless.groupings import find_grouping
 from skewless.sinks import InfluxSink
 from skewless.sinks.prometheus import host_and_port
 from skewless.spark.apps import APPS, make_app
@@ -170,7 +170,7 @@ class Grouping(Table):
 
     model_config = ConfigDict(extra="allow", json_schema_extra=grouping_schema)
 
-    name: Annotated[str, _checked(lambda name: make_grouping(name, n_workers=1))] = "auto"
+    name: Annotated[str, _checked(find_grouping)] = "auto"
     """Name or alias: auto, even, partial_key (PKG)…; see `skewless groupings`."""
     workers: AtLeastOne = 10
     """Workers that the tuples are spread over."""

@@ -65,17 +65,27 @@ _BY_ALIAS: Final = {
 }
 
 
-def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
-    """Make a grouping by its name or its alias in the papers, in upper or lower case.
+def find_grouping(name: str) -> type[Grouping]:
+    """Find a grouping by its name or its alias in the papers, in upper or lower case.
 
-    >>> make_grouping("PKG", n_workers=4)
-    PartialKey(n_workers=4)
+    >>> find_grouping("pkg").name
+    'partial_key'
     """
     grouping = _BY_ALIAS.get(name.strip().lower().replace("-", "_"))
     if grouping is None:
         raise unknown_name(
             "grouping", name, GROUPINGS, [alias for kind in GROUPINGS.values() for alias in kind.aliases]
         )
+    return grouping
+
+
+def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
+    """Make a grouping by its name or its alias in the papers, in upper or lower case.
+
+    >>> make_grouping("PKG", n_workers=4)
+    PartialKey(n_workers=4)
+    """
+    grouping = find_grouping(name)
     known = [field.name for field in fields(grouping) if field.name != "n_workers"]
     for parameter in parameters:
         if parameter not in known:
@@ -112,5 +122,6 @@ __all__ = [
     "Universal",
     "UniversalRebalancing",
     "WChoices",
+    "find_grouping",
     "make_grouping",
 ]
