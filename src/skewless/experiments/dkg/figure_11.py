@@ -36,7 +36,7 @@ def expect(rows: Rows) -> Iterator[Check]:
     yield within("throughput of DKG is far above PKG at 80 % and 90 %", min(gain[80], gain[90]), least=1.4)
     yield close("greatest throughput over PKG from 80 % on", max(gain[80], gain[90], gain[100]), 1.93, tolerance=0.15)
     yield crossover("DKG passes PKG near 30 %", dkg, pkg, least=20, most=40)
-    yield within("below 30 %, PKG has the higher throughput", max(gain[skew] for skew in (0, 20)), most=1.0)
+    yield within("below 30 %, PKG has the higher throughput", max(gain[skew] for skew in gain if skew < 30), most=1.0)
     yield ordered("stddev at 80 %: SG < DKG < PKG < KG", {name: stddev[name][80] for name in BEST_FIRST})
     yield ordered("throughput of KG falls with skew", dict(sorted(throughput["key"].items(), reverse=True)))
     yield within("dist_cost of SG is the highest at any skew", least_over, least=1.0)
@@ -70,5 +70,14 @@ EXPERIMENT = base.Experiment(
                    where={"metric": metric, "engine": SIMULATED})
         for metric, title in TITLES.items()
     ),
+    deviates={
+        "throughput of DKG over PKG at 30 %": "The gain is greater: it is that of 13.2 % of all tuples on the busiest "
+        "worker, the threshold of DKG, over the 16.5 % that PKG leaves there.",
+        "latency of DKG over PKG at 30 %": "As for throughput, of which it is the reciprocal.",
+        "greatest throughput over PKG from 80 % on": "The gain is greater: the hot key comes to seven or eight workers "
+        "here, while the paper's own numbers, as in Table 3, are those of a worker that kept a fifth of all tuples.",
+        "dist_cost of DKG is about that of PKG up to 90 %": "Ten keys are old at any time, the hot one and nine of 203 "
+        "that are alike and take turns: they get more workers as well. With room for one old key it would be 1.2.",
+    },
     on_spark=base.OnSpark(points=points_on_spark, run=piped),
 )  # fmt: skip

@@ -60,4 +60,9 @@ EXPERIMENT = Experiment(
         Panel(x="workers", y="value", title=title, log_y=metric != "throughput", where={"metric": metric})
         for metric, title in TITLES.items()
     ),
+    deviates={
+        "latency of DKG grows a little with the workers": "The hot key gets up to 30 of 50 workers, and these do all "
+        "that the sources deliver. As released, with one more worker a minute at most, it stays within 3 %.",
+    },
+    full_only=frozenset({"dist_cost of SG is the highest, 50 workers"}),  # it grows with the number of tuples
 )

@@ -19,6 +19,13 @@ PRINTED: Final[dict[str, dict[str, float]]] = {
     "dist_cost": {"shuffle": 2.4491, "key": 1.0, "partial_key": 1.1647, "dynamic_key": 1.2414},
     "throughput": {"shuffle": 9_511, "key": 1_344, "partial_key": 2_739, "dynamic_key": 4_529},
 }
+_ONE_WORKER: Final = (
+    "The paper's stddev and throughput of DKG together are those of one worker with a fifth of all tuples and nine "
+    "alike; by its algorithm the hot key comes to six or seven workers, each at the threshold of 13.2 %."
+)
+_BOTH_CHOICES: Final = (
+    "6 to 8 % more: where the workers of the hot key carry the same load, the keys around it use both of their own."
+)
 TOLERANCE: Final = {"stddev": 0.1, "dist_cost": 0.05, "throughput": 0.1}
 
 
@@ -73,5 +80,12 @@ EXPERIMENT = base.Experiment(
         for metric, printed in PRINTED.items()
         for name, value in printed.items()
     ),
+    deviates={
+        "throughput of DKG": _ONE_WORKER,
+        "throughput of DKG as released": _ONE_WORKER,
+        "dist_cost of DKG": _BOTH_CHOICES,
+        "dist_cost of DKG as released": _BOTH_CHOICES,
+    },
+    full_only=frozenset({"dist_cost of PKG"}),  # it grows with the number of tuples
     on_spark=base.OnSpark(points=lambda preset: sweep(preset, batches=8, stream="twitter-election"), run=piped),
 )  # fmt: skip
