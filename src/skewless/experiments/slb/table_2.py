@@ -55,6 +55,7 @@ EXPERIMENT = Experiment(
     "ELB “up to 50 %” less (28 % by these numbers). The longest are 1.1 s with ELB and CLB, 1.5 s with PKG and UHLB, "
     "as tuples are held back while state moves.",
     points=points, run=run, expect=expect, compare=compare, paper=tuple(PAPER), deviates=TABLE_2,
+    full_only=frozenset({"longest: ELB < PKG and UHLB"}),
     panels=(
         Panel(x="latency", y="ms", kind="bar", title="latencies, pause", y_label="ms", log_y=True,
               where={"handoff": "pause", "latency": tuple(PRINTED)}),
