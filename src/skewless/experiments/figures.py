@@ -48,7 +48,8 @@ _WIDE: Final = 3  # panels beside each other
 
 def draw(experiment: Experiment, rows: Rows) -> str:
     """Draw the figure of an experiment as SVG whose axes have the colour of the text around it."""
-    panels = experiment.panels
+    drawn = tuple(panel for panel in experiment.panels if rows.where(**panel.where))  # not all has run everywhere
+    panels = drawn or experiment.panels
     columns = min(len(panels), 2 if len(panels) == 4 else _WIDE)
     lines = ceil(len(panels) / columns)
     style: Any = {

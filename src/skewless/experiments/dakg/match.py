@@ -30,7 +30,7 @@ from skewless.hashing import hash_keys
 from skewless.metrics.load import imbalance, loads_of, throughput
 from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, name_cells
 
-GROUPINGS: Final = ("distribution_aware", "modulo", "full_knowledge", *OURS)
+GROUPINGS: Final = ("modulo", "full_knowledge", "distribution_aware", *OURS)
 STAND_IN: Final = "stand-in"
 ONE_PLACE: Final = "stand-in, one place"
 _FILES: Final = {"first readings": "debs2013_full_game_head.csv.gz", "another match": "soccer_tromso.csv.gz"}
