@@ -47,6 +47,10 @@ SWINGS: Final = {
     for label in _SHORT.values()
 }
 """Why claims about windows do not hold."""
+STEADIER: Final = frozenset(
+    f"median latency, highest window over lowest: DStream < {label}" for label in _SHORT.values()
+)
+"""What windows of a second or two are too short for."""
 
 
 def points(stream: str, preset: Preset) -> Iterator[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skewless.experiments.base import Check, Experiment, Number, Preset, Rows
-from skewless.experiments.dstream.application import BY_WINDOW, SWINGS, compare_stable, expect_stable, run
+from skewless.experiments.dstream.application import BY_WINDOW, STEADIER, SWINGS, compare_stable, expect_stable, run
 from skewless.experiments.dstream.application import points as points_of
 
 
@@ -33,4 +33,5 @@ EXPERIMENT = Experiment(
     compare=compare,
     panels=BY_WINDOW,
     deviates=SWINGS,
+    full_only=STEADIER,
 )

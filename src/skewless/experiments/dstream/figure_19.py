@@ -62,4 +62,5 @@ EXPERIMENT = Experiment(
             ("recall", "recall, %: 2 % are hot"),
         )
     ),
+    full_only=frozenset({"mean precision, %"}),
 )  # fmt: skip

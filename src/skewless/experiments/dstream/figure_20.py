@@ -11,7 +11,7 @@ from skewless.experiments.dstream.predictors import ADAPTIVE, COUNT_MIN, INTERVA
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
-    changes, period = (100, INTERVAL) if preset == "full" else (5, INTERVAL // 4)
+    changes, period = (100, INTERVAL) if preset == "full" else (4, INTERVAL // 8)
     yield from ({"sketch": name, "percent": 10, "period": period, "changes": changes} for name in sketches())
 
 

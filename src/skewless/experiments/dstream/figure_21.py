@@ -12,7 +12,7 @@ from skewless.sketches.coin_flip import CoinFlip
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
-    tuples = 20_000_000 if preset == "full" else 2_000_000
+    tuples = 20_000_000 if preset == "full" else 1_000_000
     yield from ({"decline": decline, "tuples": tuples} for decline in (0.02, 0.01, 0.005, 0.0025))
 
 

@@ -20,7 +20,7 @@ _THRESHOLD: Final = 10
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     yield {"stream": _BOUND, "tuples": 0}
-    tuples = 4_000_000 if preset == "full" else 1_000_000
+    tuples = 4_000_000 if preset == "full" else 500_000
     yield from ({"stream": stream, "tuples": tuples} for stream in (_EQUAL, "trades", "tweets"))
 
 
