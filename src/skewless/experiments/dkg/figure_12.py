@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=tuple(
-        Panel(x="workers", y="value", title=title, log_y=metric != "throughput", where={"metric": metric})
+        Panel(x="workers", y="value", title=title, log_y=metric == "latency_ms", where={"metric": metric})
         for metric, title in TITLES.items()
     ),
     deviates={
