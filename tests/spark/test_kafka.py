@@ -242,15 +242,15 @@ def test_the_pipeline_file_for_kafka(
         text = text.replace(theirs, ours)
     (tmp_path / "kafka.toml").write_text(text)
     monkeypatch.setattr("skewless.cli.run.spark_session", session)
-    codes: list[int] = []
-    done = Thread(target=lambda: codes.append(_ran(str(tmp_path / "kafka.toml"), "--workers", "2", "--json")))
+    ended: list[BaseException] = []
+    done = Thread(target=lambda: _main(ended, str(tmp_path / "kafka.toml"), "--workers", "2", "--json"), daemon=True)
     done.start()
-    wait_for(lambda: (tmp_path / "check" / "query" / "commits" / "0").exists() or codes or None, "the first messages")
+    wait_for(lambda: (tmp_path / "check" / "query" / "commits" / "0").exists() or ended or None, "the first messages")
     for query in spark.streams.active:
         query.stop()
     done.join(timeout=60)
     printed = capsys.readouterr()
-    assert codes == [0], printed.err
+    assert [repr(one) for one in ended] == ["SystemExit(0)"], printed.err
     report = json.loads(printed.out)
     assert (report["tuples"], report["sources"], report["app"]) == (3, 3, "sql")
     updates = {row["key"]: row for row in received(spark, broker, "orders-s3-w2-even-aggregator")}
@@ -265,10 +265,11 @@ def test_the_pipeline_file_for_kafka(
     assert "could not write metrics, the query goes on" in caplog.text
 
 
-def _ran(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as caught:
+def _main(ended: list[BaseException], *arguments: str) -> None:
+    try:
         main(["run", *arguments])
-    return int(caught.value.code or 0)
+    except BaseException as error:  # noqa: BLE001 - handed to the test
+        ended.append(error)
 
 
 def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
