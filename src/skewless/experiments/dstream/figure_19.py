@@ -63,4 +63,8 @@ EXPERIMENT = Experiment(
         )
     ),
     full_only=frozenset({"mean precision, %"}),
+    deviates={
+        "mean precision over count-min": "Count-min keeps naming what was hot once, so it depends on how often hot "
+        "keys change, of which the paper says nothing; here all do at every fourth interval.",
+    },
 )  # fmt: skip
