@@ -59,16 +59,17 @@ def balanced(
     *,
     tuples: int,
     window_ms: int,
+    service_ms: float = 1.0,
     handoff: str = "pause",
     seed: int = 0,
 ) -> tuple[Result, StateResult]:
-    """Route a stream of keys with state, a barrier after each window; the state of a substream is what it gets in 0.1 s
-    (figure 1), a worker takes a millisecond for a tuple."""
-    state = KeyedState(handoff=handoff)
+    """Route keys with state, a barrier after each window; state is what a substream gets in 0.1 s (figure 1)."""
+    simulation = Simulation(
+        grouping, stream, service_ms=service_ms, arrivals=arrivals, batch_ms=window_ms, seed=seed,
+        state=KeyedState(handoff=handoff),
+    )  # fmt: skip
     with _without_warnings():
-        result = simulate(
-            Simulation(grouping, stream, arrivals=arrivals, batch_ms=window_ms, seed=seed, state=state), tuples=tuples
-        )
+        result = simulate(simulation, tuples=tuples)
     assert result.state is not None  # noqa: S101 - as a state was given
     return result, result.state
 
