@@ -86,10 +86,10 @@ def sketches() -> Mapping[str, Callable[[], HotKeys]]:
     return {**found, "even": Cuts}
 
 
-def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, float]]:
+def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, float | None]]:
     """Ask for the hot keys of tweets at the end of each interval, and count the interval exactly.
 
-    Gives precisions and recall in percent. Every fourth interval all keys change places.
+    Gives precisions, None where nothing is named, and recall in percent. Every fourth interval all keys change places.
     """
     hot_keys = sketches()[sketch]()
     for number in range(intervals):
@@ -100,8 +100,8 @@ def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, 
         frequent, hot = (names[counts >= least].tolist() for least in (_LEAST, SHARE * interval))
         yield {
             "named": len(found),
-            "precision": 100 * precision(found, frequent),
-            "precision_hot": 100 * precision(found, hot),
+            "precision": 100 * precision(found, frequent) if found else None,
+            "precision_hot": 100 * precision(found, hot) if found else None,
             "recall": 100 * recall(found, hot),
         }
 
