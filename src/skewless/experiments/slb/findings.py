@@ -41,8 +41,8 @@ FIGURE_2: Final = {
     "CLB: mean on S2": _MIDDLE,
     "CLB as published: equal means": "Both means are near the paper's, but that of S1 is 10 to 15 % higher with each "
     "of six seeds.",
-    "CLB as published: less deviation on S1": "It is the same on both, 5.4 to 6.7 · 10⁹ over six seeds, and eight times "
-    "the paper's: tables that are made from the noise of two windows differ much.",
+    "CLB as published: less deviation on S1": "It is the same on both, 5.4 to 6.7 · 10⁹ over six seeds, and eight "
+    "times the paper's: tables that are made from the noise of two windows differ much.",
     "CLB as published: all windows of S1 within the range of S2": "The tables of both streams are made from noise, and "
     "reach from nearly even to nearly all on one worker.",
 }
