@@ -3,9 +3,10 @@
 Its argument says where to go: `master`, with options `java` for the executors, `archive` for a packed environment and
 `executors` for their number, or `remote`. Each line of standard input is a question, each line of standard output the
 answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
-`variance` for a combiner that Spark cannot merge itself; `seed` and `shuffled` for rows that come through a shuffle of
-their own, in an order that no two attempts share; `cost_ms` and `ledger` to make the reduce side slow and to see from
-outside how far it is; `unguarded` to switch off what the operator insists on, after it has looked.
+`stream` to count the first hundred tuples of a named stream as well; `variance` for a combiner that Spark cannot merge
+itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
+`cost_ms` and `ledger` to make the reduce side slow and to see from outside how far it is; `unguarded` to switch off
+what the operator insists on, after it has looked.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
 from skewless.errors import SkewlessError
 from skewless.spark import Cost, group
 from skewless.spark.session import make_session, one_line_errors, ship
+from skewless.spark.stream_source import NAME, register
 
 KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"
 GUARDS = [f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")]
@@ -103,7 +105,14 @@ def answer(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     plain = df.groupBy("k").agg(sf.count("*").alias("n"), sf.sum("v").alias("s"), sf.var_samp("v").alias("spread"))
     expected = [[row["k"], row["n"], row["s"], row["spread"]] for row in plain.collect()]
     places = [row["place"] for row in spark.range(1).mapInArrow(homes, "place string").collect()]
-    return {"counted": counted, "plain": expected, "session": type(spark).__module__, "homes": places}
+    found = {"counted": counted, "plain": expected, "session": type(spark).__module__, "homes": places}
+    return found | ({"streamed": count_stream(spark, options["stream"])} if "stream" in options else {})
+
+
+def count_stream(spark: SparkSession, name: str) -> int:
+    """Count a named stream: Spark asks for its partitions beside the driver, and reads them in executors."""
+    register(spark)
+    return spark.read.format(NAME).options(stream=name, tuples="100").load().count()
 
 
 def main() -> None:

@@ -75,8 +75,10 @@ def test_executors_need_nothing_but_the_packed_environment(cluster: Cluster, tmp
     options = {"master": cluster.url, "java": QUICK, "archive": str(archive), "executors": 1}
     with driver("batch_driver.py", options, tmp_path, PYSPARK_PYTHON=bare) as program:
         packed, alone, shipped = (
-            program.ask({**question, **python})() for python in ({}, {"python": bare}, {"python": dependencies})
+            program.ask({**question, **more})()
+            for more in ({"stream": "country-skew-r80"}, {"python": bare}, {"python": dependencies})
         )
+    assert packed["streamed"] == 100
     for result, brought in ((packed, 3), (shipped, 1)):
         assert counts(result["counted"]["key"]["rows"]) == counts(result["plain"])
         (home,) = result["counted"]["key"]["executors"]
