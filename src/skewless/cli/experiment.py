@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -75,18 +76,21 @@ def run_command(
         raise SkewlessError(f"--engine must be one of {', '.join(_ENGINES)}; got {engine!r}")
     if jobs is not None and jobs < 1:
         raise SkewlessError(f"--jobs must be at least 1; got {jobs}")
+    on_spark = {} if engine == SIMULATED else _on_spark(chosen, alone=engine == SPARK)
     store = Results.at(results)
     if engine != SPARK:
         with _bars() as show:
             run_simulated(chosen, size, store, jobs=jobs or os.cpu_count() or 1, progress=show)
-    if engine != SIMULATED:
-        _run_on_spark(chosen, size, store, spark_log, alone=engine == SPARK)
+    for master, able in on_spark.items():
+        with _bars() as show, spark_session(master, spark_log) as spark:
+            run_on_spark(able, size, store, spark, progress=show)
     verdicts = [_verdict(name, store.load_table(name, size)[0], size) for name in chosen]
     if as_json:
         typer.echo(json.dumps({"version": store.version, "preset": size, "experiments": verdicts}))
         return
     _print(verdicts)
-    typer.echo(f"Tables are in {results / store.version / size}; a page of them: skewless experiment report")
+    where = f"--preset {size} --results {shlex.quote(str(results))}"
+    typer.echo(f"Tables are in {results / store.version / size}; a page of them: skewless experiment report {where}")
 
 
 @app.command("report")
@@ -117,18 +121,18 @@ def report_command(
     typer.echo(f"The page is {page}")
 
 
-def _run_on_spark(names: Sequence[str], preset: Preset, store: Results, log: str | None, *, alone: bool) -> None:
-    able = [name for name in names if load_experiment(name).on_spark is not None]
-    if not able:
-        if alone:
-            raise SkewlessError(
-                f"none of these runs on Spark: {', '.join(names)}; `skewless experiment list` says which"
-            )
-        return
-    require_spark()
-    masters = {load_experiment(name).on_spark.master for name in able}  # type: ignore[union-attr] # chosen so above
-    with _bars() as show, spark_session(max(masters), log) as spark:
-        run_on_spark(able, preset, store, spark, progress=show)
+def _on_spark(names: Sequence[str], *, alone: bool) -> dict[str, list[str]]:
+    """Give the experiments that run on Spark by the master that they want, if there is a Spark to run them."""
+    by_master: dict[str, list[str]] = {}
+    for name in names:
+        on_spark = load_experiment(name).on_spark
+        if on_spark is not None:
+            by_master.setdefault(on_spark.master, []).append(name)
+    if by_master:
+        require_spark()
+    elif alone:
+        raise SkewlessError(f"none of these runs on Spark: {', '.join(names)}; `skewless experiment list` says which")
+    return by_master
 
 
 def check_preset(text: str) -> Preset:
