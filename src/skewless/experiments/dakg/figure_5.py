@@ -52,4 +52,8 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=mean_and_worst("workers", "sigma", x_label="instances k"),
+    deviates={
+        "Universal mean over DKG worst, at least, for any k: only slightly": "With two instances the worst of 10,000 "
+        "runs of DKG is 1.48 times the mean of Universal; from three on it is within a third.",
+    },
 )

@@ -59,4 +59,8 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=mean_and_worst("training", "sigma", exponents=sorted(CONVERGED), x_label="tuples to learn from", log_x=True),
+    deviates={
+        "Zipf-1, worst: tuples until sigma is at its final value": "The worst of all runs goes on falling while there "
+        "is more to learn from, as counts of buckets become exact; the mean has converged after 500.",
+    },
 )

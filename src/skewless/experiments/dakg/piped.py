@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +15,7 @@ from skewless.experiments.base import Preset, Row
 from skewless.experiments.dakg.learned import named_grouping
 from skewless.experiments.dakg.match import SERVICE_MS, STAND_IN, summary
 from skewless.groupings import Grouping
+from skewless.streams.debs2013 import Positions
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
@@ -42,18 +45,29 @@ def run_on_spark(spark: SparkSession, *, grouping: str, workers: int, tuples: in
 
 
 def _work(spark: SparkSession, grouping: Grouping, tuples: int) -> list[list[WorkerReport]]:
-    """Run two micro-batches; give what workers report of each."""
+    """Run two micro-batches, of a file each; give what workers report of them."""
     from skewless.spark.apps import HEAT_MAP  # noqa: PLC0415 - PySpark is an extra
-    from skewless.spark.inputs import NamedStream  # noqa: PLC0415
+    from skewless.spark.inputs import FileInput  # noqa: PLC0415
     from skewless.spark.ledger import Ledger  # noqa: PLC0415
     from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
-    source = NamedStream(name="debs2013", tuples=tuples, sources=1, batch_size=tuples // 2)
     with TemporaryDirectory() as folder:
-        ledger = f"{folder}/ledger"
+        write_readings(Path(folder, "readings"), tuples)
+        ledger, source = f"{folder}/ledger", FileInput(path=f"{folder}/readings")
         Pipeline(input=source, app=HEAT_MAP, grouping=grouping, cost=Cost(ms=SERVICE_MS), ledger=ledger).run(spark)
         return [Ledger(uri=ledger).read_workers(batch) for batch in (0, 1)]
+
+
+def write_readings(folder: Path, tuples: int) -> None:
+    """Write the readings of the stand-in into two files, the first of which is the older."""
+    folder.mkdir()
+    half = tuples // 2
+    for number, start in enumerate((0, half)):
+        lines = Positions().records(start, start + half, tuples=tuples, seed=0).column("line").to_pylist()
+        file = folder / f"{number}.txt"
+        file.write_text("\n".join(lines))
+        os.utime(file, (number, number))
 
 
 @cache
