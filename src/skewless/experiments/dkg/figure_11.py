@@ -24,6 +24,13 @@ def points_on_spark(preset: Preset) -> Iterator[Mapping[str, Any]]:
 
 
 def expect(rows: Rows) -> Iterator[Check]:
+    if simulated := rows.where(engine=SIMULATED):
+        yield from over_skew(simulated)
+    yield from agree(rows.where(engine=SPARK), skew=80)
+
+
+def over_skew(rows: Rows) -> Iterator[Check]:
+    """Expect the gain over PKG to grow with skew, and what the paper says of each metric."""
     latency, stddev, cost, throughput = (curves(rows, metric, "skew") for metric in TITLES)
     dkg, pkg = throughput["dynamic_key"], throughput["partial_key"]
     gain = {skew: dkg[skew] / pkg[skew] for skew in dkg}
@@ -42,7 +49,6 @@ def expect(rows: Rows) -> Iterator[Check]:
     yield within("dist_cost of SG is the highest at any skew", least_over, least=1.0)
     yield within("dist_cost of DKG is about that of PKG up to 90 %", max(list(costlier.values())[:-1]), most=1.25)
     yield within("dist_cost of DKG has a peak at 100 %", costlier[100] / costlier[90], least=2.0)
-    yield from agree(rows.where(engine=SPARK), skew=80)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
@@ -79,5 +85,6 @@ EXPERIMENT = base.Experiment(
         "dist_cost of DKG is about that of PKG up to 90 %": "Ten keys are old at any time, the hot one and nine of 203 "
         "that are alike and take turns: they get more workers as well. With room for one old key it would be 1.2.",
     },
+    full_only=frozenset({"on Spark, throughput at 80 % of skew: KG < PKG < DKG < SG"}),  # it takes many tuples
     on_spark=base.OnSpark(points=points_on_spark, run=piped),
 )  # fmt: skip
