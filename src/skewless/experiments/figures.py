@@ -41,7 +41,7 @@ _COLOURS: Final = {
     "key_isolator": "#94d82d",
     "consistent": "#ffa94d",
 }
-_OTHERS: Final = ("#0b7285", "#c2255c", "#5c940d", "#862e9c", "#364fc7", "#d9480f", "#087f5b", "#a61e4d")
+_OTHERS: Final = ("#0b7285", "#e67700", "#5c940d", "#862e9c", "#364fc7", "#d9480f", "#087f5b", "#495057")
 _MARKERS: Final = "osD^vP*X<>"
 _WIDE: Final = 3  # panels beside each other
 

@@ -15,7 +15,7 @@ ENDS: Final = (1, 10)
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     for exponent in EXPONENTS:
-        for name in ("distribution_aware", "full_knowledge", *OURS):
+        for name in ("full_knowledge", "distribution_aware", *OURS):
             all_of_them = range(1, 11) if preset == "full" else (1, 2, 3, 10)
             for buckets in all_of_them if name == "distribution_aware" else ENDS:
                 yield step(name, preset, exponent=exponent, workers=2, heavy_share=1.0, buckets=buckets)

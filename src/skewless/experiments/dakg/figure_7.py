@@ -17,7 +17,7 @@ ENDS: Final = (0.05, 1.0)
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     shares = (0.05, *(tenths / 10 for tenths in range(1, 11))) if preset == "full" else (0.05, 0.1, 0.5, 0.6, 0.8, 1.0)
     for exponent in HOTTEST:
-        for name in ("distribution_aware", "full_knowledge", *OURS):
+        for name in ("full_knowledge", "distribution_aware", *OURS):
             for share in shares if name == "distribution_aware" else ENDS:
                 yield step(name, preset, exponent=exponent, workers=2, heavy_share=share, buckets=1)
 

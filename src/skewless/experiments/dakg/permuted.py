@@ -174,12 +174,12 @@ def run(**point: Any) -> Iterator[Row]:
 
 def mean_and_worst(x: str, metric: str, *, exponents: Iterable[float] = (), **settings: Any) -> tuple[Panel, ...]:
     """Draw the mean of all runs and the worst of them beside each other, for each exponent if there are several."""
-    label = {"imbalance": "λ, %", "sigma": "sigma, tuples"}[metric]
+    settings = {"y_label": {"imbalance": "λ, %", "sigma": "sigma, tuples"}[metric], **settings}
     places: list[tuple[str, dict[str, Any]]] = [
         (f"Zipf-{exponent:g}, ", {"where": {"exponent": exponent}}) for exponent in exponents
     ]
     return tuple(
-        Panel(x=x, y=f"{metric}_{kind}", y_label=label, title=f"{name}{kind} of all runs", **{**where, **settings})
+        Panel(x=x, y=f"{metric}_{kind}", title=f"{name}{kind} of all runs", **{**where, **settings})
         for kind in ("mean", "worst")
         for name, where in places or [("", {})]
     )
