@@ -77,8 +77,7 @@ class PrometheusSink(Sink):
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         super().__init__()
-        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
-            raise SkewlessError(f"a port is a number from 0 (any that is free) to 65535; got {port!r}")
+        _require_port(port)
         if not host:
             raise SkewlessError("the host to listen on is empty: 127.0.0.1 is this machine, 0.0.0.0 every network")
         self.host = host
@@ -148,9 +147,15 @@ def host_and_port(text: str) -> tuple[str, int]:
     (('127.0.0.1', 9108), ('::', 9108))
     """
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+    if not (port.isascii() and port.isdigit()):
         raise SkewlessError(f"--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got {text!r}")
+    _require_port(int(port))
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def _require_port(port: int) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
+        raise SkewlessError(f"a port is a number from 0 (any that is free) to 65535; got {port!r}")
 
 
 def _samples(metrics: BatchMetrics) -> Iterator[tuple[str, Mapping[str, str], float]]:
