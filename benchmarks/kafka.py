@@ -34,6 +34,7 @@ from skewless.producing import make_feed, produce
 from skewless.producing.formats import Text
 from skewless.producing.kafka_target import KafkaTarget
 from skewless.spark import group
+from skewless.spark.kafka import FETCH
 from skewless.spark.session import make_session
 
 _STREAM: Final = "country-skew-r80"
@@ -104,7 +105,7 @@ QUERIES: Final[dict[str, Callable[[DataFrame, Load, str], DataFrame]]] = {"plain
 def measure(spark: SparkSession, load: Load, query: str, *, paced: bool) -> Measured:
     """Run one of the queries over the whole topic."""
     options = {"kafka.bootstrap.servers": load.servers, "subscribe": _TOPIC, "startingOffsets": "earliest"}
-    reader = spark.readStream.format("kafka").options(**options).option("maxOffsetsPerTrigger", load.limit)
+    reader = spark.readStream.format("kafka").options(**FETCH, **options).option("maxOffsetsPerTrigger", load.limit)
     rows = reader.load().select(sf.col("value").cast("string").alias("key"), "timestamp")
     with tempfile.TemporaryDirectory() as folder:
         counted = QUERIES[query](rows, load, folder)

@@ -25,6 +25,13 @@ from skewless.spark.application import TIME, Application
 from skewless.spark.inputs import Fault, Input, Opened, as_time, judged, values_of
 from skewless.spark.merge import quoted
 
+FETCH: Final = {
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+}
+"""How much a consumer takes at a time: with the client's own defaults, small messages cost a third more CPU."""
+
 _CORRUPT: Final = "skewless_corrupt"
 _FORMATS: Final = ("text", "json")
 _MAX_BYTES: Final = 1_000_000  # about what a broker takes unless told otherwise
@@ -142,7 +149,7 @@ class KafkaInput(Input):
 
     def _read(self, spark: SparkSession, streaming: bool, *, paced: bool = True) -> DataFrame:
         reader: Any = spark.readStream if streaming else spark.read
-        options = {"startingOffsets": "earliest", "subscribe": self.address.topic, **self.address.for_spark}
+        options = {**FETCH, "startingOffsets": "earliest", "subscribe": self.address.topic, **self.address.for_spark}
         if not (streaming and paced):
             options.pop("maxOffsetsPerTrigger", None)
         with _connector(spark):
