@@ -39,11 +39,10 @@ def expect(rows: Rows) -> Iterator[Check]:
         yield within(f"{data}: DKG sticks to O-apx, points of λ apart", max(dkg[k] - best[k] for k in best), most=10)
         worse = min((100 + modulo[k]) / (100 + dkg[k]) for k in best if k > 1 and k not in LUCKY)
         yield within(f"{data}: greatest load of Modulo over that of DKG, k not 1, 7, 9", worse, least=1.2)
-    simulated, measured = (curves(rows, "imbalance", STAND_IN, engine) for engine in (SIMULATED, SPARK))
-    for name in ("distribution_aware", "modulo"):
-        if name in measured and name in simulated:
-            apart = [abs(value - simulated[name][k]) for k, value in measured[name].items() if k in simulated[name]]
-            yield within(f"{name} on Spark is as simulated, points of λ apart", max(apart, default=0.0), most=10)
+    measured = rows.where(engine=SPARK, grouping=("distribution_aware", "modulo"))
+    if measured:
+        apart = max(abs(row["imbalance"] - row["simulated_imbalance"]) for row in measured)
+        yield within("DKG and Modulo on Spark are as simulated, points of λ apart", apart, most=1)
 
 
 def compare(rows: Rows) -> Iterator[Number]:

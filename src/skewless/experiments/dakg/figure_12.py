@@ -12,6 +12,7 @@ from skewless.experiments.dakg.piped import points_on_spark, run_on_spark
 
 TWICE: Final = (4, 5, 6, 8, 10)
 """Numbers of instances for which the paper has twice the throughput of Modulo."""
+ON_SPARK: Final = "on Spark the gain over Modulo is as simulated, apart by a part of it"
 _SPREAD: Final = (
     "The stand-in has only one hot cell, which bounds both: over 300 hashes the gain is 1.4 to 1.7 on average."
 )
@@ -21,9 +22,11 @@ _CHANCE: Final = (
 )
 
 
-def gains(rows: Rows, data: str, engine: str = SIMULATED, name: str = "distribution_aware") -> dict[int, float]:
+def gains(
+    rows: Rows, data: str, engine: str = SIMULATED, name: str = "distribution_aware", metric: str = "throughput"
+) -> dict[int, float]:
     """Give the throughput of a grouping over that of Modulo."""
-    found = curves(rows, "throughput", data, engine)
+    found = curves(rows, metric, data, engine)
     ours, modulo = found.get(name, {}), found.get("modulo", {})
     return {k: ours[k] / modulo[k] for k in ours if k in modulo}
 
@@ -39,10 +42,10 @@ def expect(rows: Rows) -> Iterator[Check]:
                 yield close(f"{data}: twice the throughput of Modulo, k = {k}", gain[k], 2.0, tolerance=0.25)
         yield within(f"{data}: throughput of DKG over Modulo, at least", min(gain.values()), least=0.98)
         yield within(f"{data}: throughput of DKG over O-apx, at least", min(dkg[k] / best[k] for k in best), least=0.9)
-    simulated, measured = gains(rows, STAND_IN), gains(rows, STAND_IN, SPARK)
-    apart = [abs(measured[k] / simulated[k] - 1) for k in measured if k in simulated]
-    if apart:
-        yield within("on Spark the gain over Modulo is as simulated, apart by a part of it", max(apart), most=0.25)
+    measured, simulated = (gains(rows, STAND_IN, SPARK, metric=name) for name in ("throughput", "simulated_throughput"))
+    if measured:
+        apart = max(abs(measured[k] / simulated[k] - 1) for k in measured)
+        yield within(ON_SPARK, apart, most=0.25)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
@@ -74,5 +77,6 @@ EXPERIMENT = Experiment(
         **{f"{ONE_PLACE}: twice the throughput of Modulo, k = {k}": _CHANCE for k in (5, 8, 10)},
         f"{STAND_IN}: throughput of DKG over O-apx, at least": "As in Figure 10: cells below Θ stay in buckets.",
     },
+    full_only=frozenset({ON_SPARK}),  # Spark's own costs are larger than those of a few tuples
     on_spark=OnSpark(points=points_on_spark, run=run_on_spark),
 )
