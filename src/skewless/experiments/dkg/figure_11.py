@@ -20,7 +20,7 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
 
 def points_on_spark(preset: Preset) -> Iterator[Mapping[str, Any]]:
     for skew in (0, 30, 80) if preset == "full" else (80,):
-        yield from sweep(preset, batches=4, stream=f"country-skew-r{skew}", skew=skew)
+        yield from sweep(preset, batches=3, stream=f"country-skew-r{skew}", skew=skew)
 
 
 def expect(rows: Rows) -> Iterator[Check]:

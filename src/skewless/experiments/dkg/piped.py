@@ -30,9 +30,11 @@ _BATCH_MS: Final = 2_000  # of the simulated twin: as on Spark, more than the se
 
 def sweep(preset: Preset, *, batches: int, **about: Any) -> Iterator[Mapping[str, Any]]:
     """Give the points of one stream: fewer groupings and tuples in the small preset."""
-    names, batch = ((*BEST_FIRST, "even"), 8_000) if preset == "full" else (("partial_key", "dynamic_key", "even"), 200)
-    tuples = batch * (batches if preset == "full" else 2)
-    yield from ({**about, "grouping": name, "tuples": tuples, "batch": batch} for name in names)
+    names: tuple[str, ...] = (*BEST_FIRST, "even")
+    batch = 16_000
+    if preset == "small":
+        names, batch, batches = ("partial_key", "dynamic_key", "even"), 200, 2
+    yield from ({**about, "grouping": name, "tuples": batches * batch, "batch": batch} for name in names)
 
 
 def piped(spark: SparkSession, *, stream: str, grouping: str, tuples: int, batch: int, **about: int) -> Iterator[Row]:

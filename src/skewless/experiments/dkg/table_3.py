@@ -93,5 +93,5 @@ EXPERIMENT = base.Experiment(
         "dist_cost of DKG as released": _BOTH_CHOICES,
     },
     full_only=frozenset({"dist_cost of PKG", "on Spark, throughput: KG < PKG < DKG < SG"}),  # it takes many tuples
-    on_spark=base.OnSpark(points=lambda preset: sweep(preset, batches=8, stream="twitter-election"), run=piped),
+    on_spark=base.OnSpark(points=lambda preset: sweep(preset, batches=4, stream="twitter-election"), run=piped),
 )  # fmt: skip
