@@ -18,6 +18,8 @@ from skewless.experiments.dakg.match import (
     run,
     serve_in_step,
 )
+from skewless.experiments.dakg.piped import write_readings
+from skewless.streams.debs2013 import READING_FIELDS, Positions
 
 
 def naive_serve(
@@ -83,3 +85,12 @@ def test_full_knowledge_and_a_plan_balance_what_a_hash_does_not() -> None:
     assert found["distribution_aware"]["imbalance"] < 5 < found["modulo"]["imbalance"]
     assert found["modulo"]["throughput"] < found["distribution_aware"]["throughput"] <= 4_000
     assert route_second_half(ONE_PLACE, "modulo", 4, 100_000).size == 50_000
+
+
+def test_a_file_to_learn_from_and_a_younger_one_to_be_judged_by(tmp_path: Path) -> None:
+    write_readings(tmp_path / "readings", 800)
+    first, second = sorted((tmp_path / "readings").iterdir(), key=lambda file: file.stat().st_mtime)
+    lines = [*first.read_text().splitlines(), *second.read_text().splitlines()]
+    assert lines == Positions().records(0, 800, tuples=800, seed=0).column("line").to_pylist()
+    assert len(first.read_text().splitlines()) == 100  # readings, of four tuples each
+    assert {len(line.split(",")) for line in lines} == {len(READING_FIELDS)}
