@@ -77,7 +77,7 @@ EXPERIMENT = base.Experiment(
     expect=expect,
     compare=compare,
     panels=tuple(
-        base.Panel(x="engine", y="value", kind="bar", title=title, x_label=" ",
+        base.Panel(x="engine", y="value", kind="bar", title=title, x_label=" ", log_y=metric == "latency_ms",
                    where={"data": STAND_IN, "metric": metric})
         for metric, title in TITLES.items()
     ),
