@@ -76,7 +76,6 @@ def _page(found: Sequence[Finding], results: Results, preset: Preset) -> str:
         version=escape(results.version),
         preset=preset,
         commit=escape(", ".join(sorted({str(about["commit"]) for one in found for about in one.provenance}))),
-        minutes=f"{sum(about['seconds'] for one in found for about in one.provenance) / 60:.0f}",
         contents="".join(_contents(paper, ones) for paper, ones in papers.items() if ones),
         summary="".join(_counts(paper, ones) for paper, ones in papers.items() if ones),
         sections="".join(_chapter(paper, ones) for paper, ones in papers.items() if ones),
@@ -94,7 +93,11 @@ def _contents(paper: str, found: Sequence[Finding]) -> str:
 
 def _counts(paper: str, found: Sequence[Finding]) -> str:
     counts = Counter(one.outcome.verdict for one in found)
-    cells = "".join(f'<td class="number">{counts[verdict]}</td>' for verdict in Verdict)
+    checks = [check.holds for one in found for check in one.outcome.checks]
+    cells = "".join(
+        f'<td class="number">{cell}</td>'
+        for cell in (*(counts[verdict] for verdict in Verdict), f"{sum(checks)} of {len(checks)}")
+    )
     return f'<tr><th><a href="#{paper}">{escape(PAPERS[paper])}</a></th>{cells}</tr>'
 
 

@@ -94,20 +94,21 @@ class Results:
             self._points.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self._points).close()
 
-    def load_point(self, key: str) -> Rows | None:
-        """Give the rows of a step if it was computed."""
+    def load_point(self, key: str) -> tuple[Rows, float] | None:
+        """Give the rows of a step if it was computed, and the seconds that it took."""
         path = self._points / f"{key}.json"
         try:
-            return Rows(json.loads(path.read_text()))
+            kept = json.loads(path.read_text())
         except (OSError, ValueError):  # not there, or torn by a crash
             return None
+        return Rows(kept["rows"]), kept["seconds"]
 
-    def save_point(self, key: str, rows: Iterable[Row]) -> None:
+    def save_point(self, key: str, rows: Iterable[Row], seconds: float) -> None:
         """Keep the rows of a step, at once or not at all."""
         path = self._points / f"{key}.json"
         draft = path.with_suffix(".draft")
         with _writing(path):
-            draft.write_text(json.dumps([dict(row) for row in rows]))
+            draft.write_text(json.dumps({"seconds": seconds, "rows": [dict(row) for row in rows]}))
             draft.replace(path)
 
     def save_table(self, name: str, preset: Preset, engine: str, rows: Rows, provenance: Mapping[str, Any]) -> None:

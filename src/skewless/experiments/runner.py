@@ -41,7 +41,7 @@ def run_simulated(
     results.prepare()
     with _pool(min(jobs, len(missing))) as run_all:
         for step, rows, seconds in run_all(list(missing.values())):
-            results.save_point(step.key, rows)
+            results.save_point(step.key, rows, seconds)
             tracker.add(step.key, rows, seconds)
     return tracker.finished
 
@@ -57,8 +57,9 @@ def run_on_spark(
     for step in {step.key: step for plan in plans.values() for step in plan if not tracker.take(step)}.values():
         begin = perf_counter()
         rows = Rows({**row, "engine": SPARK} for row in able[step.experiment].run(spark, **step.point))
-        results.save_point(step.key, rows)
-        tracker.add(step.key, rows, perf_counter() - begin)
+        seconds = perf_counter() - begin
+        results.save_point(step.key, rows, seconds)
+        tracker.add(step.key, rows, seconds)
     return tracker.finished
 
 
@@ -122,11 +123,12 @@ class _Tracker:
 
     def take(self, step: _Step) -> bool:
         """Take the rows of a step that was done before, if it was."""
-        rows = self._rows.get(step.key) or self._results.load_point(step.key)
-        if rows is None:
-            return False
-        self.add(step.key, rows, 0.0)
-        return True
+        if step.key in self._rows:
+            return True
+        kept = self._results.load_point(step.key)
+        if kept is not None:
+            self.add(step.key, *kept)
+        return kept is not None
 
     def add(self, key: str, rows: Sequence[Row], seconds: float) -> None:
         """Take the rows of a step; several experiments may share it."""

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, within
-from skewless.experiments.dakg.match import GROUPINGS, ONE_PLACE, STAND_IN, route_second_half, serve
+from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Rows, within
+from skewless.experiments.dakg.match import GROUPINGS, ONE_PLACE, STAND_IN, use_over_time
 
-INSTANCES: Final = 4
-ROUNDED: Final = 2.5  # %: what the paper rounds to, 5 x 10^7 Hz of a core of 2 GHz
 HALF: Final = 50
 KINDS: Final = {"busy_max": "the busiest", "busy_mean": "mean", "busy_min": "the least busy"}
 
@@ -20,19 +18,6 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
     lines, line_s = (30, 10.0) if preset == "full" else (10, 1.0)
     for data in (STAND_IN, ONE_PLACE):
         yield from ({"data": data, "grouping": name, "lines": lines, "line_s": line_s} for name in GROUPINGS)
-
-
-def run(*, data: str, grouping: str, lines: int, line_s: float) -> Iterator[Row]:
-    """Give the use of instances in each stretch of time, and how often each use occurs."""
-    tuples = round(2.2 * 1000 * INSTANCES * lines * line_s)  # a half of them is more than four instances can serve
-    busy, _ = serve(route_second_half(data, grouping, INSTANCES, tuples), INSTANCES, lines=lines, line_s=line_s)
-    about = {"data": data, "grouping": grouping, "workers": INSTANCES}
-    for number, line in enumerate(busy, start=1):
-        metrics = {"busy_min": float(line.min()), "busy_mean": float(line.mean()), "busy_max": float(line.max())}
-        yield {**about, "view": "time", "seconds": number * line_s, **metrics}
-    counts = np.bincount(np.rint(busy.ravel() / ROUNDED).astype(int), minlength=round(100 / ROUNDED) + 1)
-    for at, times in enumerate(counts.tolist()):
-        yield {**about, "view": "distribution", "busy": at * ROUNDED, "share": 100 * times / busy.size}
 
 
 def expect(rows: Rows) -> Iterator[Check]:
@@ -68,7 +53,7 @@ EXPERIMENT = Experiment(
     claim="The mean use of instances with DKG is close to the greatest with Modulo, and its instances lie between 2 "
     "and 2.5 GHz. With Modulo one instance reaches that; the other three are underused, most of the time near 0.5 GHz.",
     points=points,
-    run=run,
+    run=use_over_time,
     expect=expect,
     compare=compare,
     panels=(

@@ -36,6 +36,8 @@ ONE_PLACE: Final = "stand-in, one place"
 _FILES: Final = {"first readings": "debs2013_full_game_head.csv.gz", "another match": "soccer_tromso.csv.gz"}
 _PITCH: Final = (68.0, 105.0)  # of the other match, in metres: across, along
 SERVICE_MS: Final = 1.0
+_INSTANCES: Final = 4  # of Figure 11
+_ROUNDED: Final = 2.5  # % of use: what the paper rounds to, 5 x 10^7 Hz of a core of 2 GHz
 _QUEUE: Final = 1_024  # tuples: what Storm lets an instance have before it
 
 
@@ -141,3 +143,16 @@ def summary(data: str, grouping: str, loads: NDArray[Any], busy_s: NDArray[Any],
         "throughput_per_instance": rate / loads.size,
         "busy": float(100 * busy_s.mean() / seconds),
     }
+
+
+def use_over_time(*, data: str, grouping: str, lines: int, line_s: float) -> Iterator[Row]:
+    """Give the use of four instances in each stretch of time, and how often each use occurs (Figure 11)."""
+    tuples = round(2.2 * 1000 * _INSTANCES * lines * line_s)  # a half of them is more than four instances can serve
+    busy, _ = serve(route_second_half(data, grouping, _INSTANCES, tuples), _INSTANCES, lines=lines, line_s=line_s)
+    about = {"data": data, "grouping": grouping, "workers": _INSTANCES}
+    for number, line in enumerate(busy, start=1):
+        metrics = {"busy_min": float(line.min()), "busy_mean": float(line.mean()), "busy_max": float(line.max())}
+        yield {**about, "view": "time", "seconds": number * line_s, **metrics}
+    counts = np.bincount(np.rint(busy.ravel() / _ROUNDED).astype(int), minlength=round(100 / _ROUNDED) + 1)
+    for at, times in enumerate(counts.tolist()):
+        yield {**about, "view": "distribution", "busy": at * _ROUNDED, "share": 100 * times / busy.size}
