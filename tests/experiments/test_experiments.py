@@ -88,7 +88,7 @@ def test_every_table_and_figure_is_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_even_stands_in_every_experiment(name: str, results: Results) -> None:
-    """Named as a series or as a number of its own, but where no grouping but the paper's own is meant, or none at all."""
+    """Named as a series or as a number of its own, but where no grouping, or only the paper's, is meant."""
     experiment = load_experiment(name)
     rows = run_simulated([name], "small", results)[name]
     in_rows = any(str(value).startswith("even") for row in rows for value in row.values())

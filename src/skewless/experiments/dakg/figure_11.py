@@ -58,24 +58,12 @@ EXPERIMENT = Experiment(
     compare=compare,
     panels=(
         *(
-            Panel(
-                x="seconds",
-                y=kind,
-                x_label="time, s",
-                y_label="use, %",
-                title=f"{title} of four instances",
-                where={"data": ONE_PLACE, "view": "time"},
-            )
+            Panel(x="seconds", y=kind, x_label="time, s", y_label="use, %", title=f"{title} of four instances",
+                  where={"data": ONE_PLACE, "view": "time"})
             for kind, title in KINDS.items()
         ),
-        Panel(
-            x="busy",
-            y="share",
-            x_label="use, %",
-            y_label="of all instances and times, %",
-            title="distribution of use",
-            where={"data": ONE_PLACE, "view": "distribution"},
-        ),
+        Panel(x="busy", y="share", x_label="use, %", y_label="of all instances and times, %",
+              title="distribution of use", where={"data": ONE_PLACE, "view": "distribution"}),
     ),
     deviates={
         **dict.fromkeys(
@@ -91,4 +79,4 @@ EXPERIMENT = Experiment(
         f"{ONE_PLACE}: instances used to less than a half with Modulo, %: three of four": "Two of four hot cells share "
         "an instance, two others have one each; the paper's hash must have put more of them together.",
     },
-)
+)  # fmt: skip
