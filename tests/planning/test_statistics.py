@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naive import statistics as naive
+from naive import key_statistics as naive
 from skewless.planning.statistics import Statistics, steadied
 
 LOADS = st.lists(st.integers(0, 30).map(float) | st.floats(0, 1e6, allow_subnormal=False), max_size=25)

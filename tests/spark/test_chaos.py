@@ -31,7 +31,11 @@ BATCH = 2000
 
 @pytest.mark.parametrize(
     ("seed", "kills", "grouping"),
-    [(1, 2, "even"), *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=chaos_long) for n in range(2, 10))],
+    [
+        (1, 1, "even"),
+        pytest.param(1, 2, "even", marks=chaos_long),
+        *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=chaos_long) for n in range(2, 10)),
+    ],
 )
 @pytest.mark.usefixtures("kernels")
 def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: int, kills: int, grouping: str) -> None:
