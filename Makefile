@@ -41,7 +41,7 @@ bench: setup ## Routing speed beside the naive twins; cost and gain of the opera
 	$(BIN)/python benchmarks/spark_operator.py exchange
 	$(BIN)/python benchmarks/spark_operator.py throughput
 
-experiments: setup ## All tables and figures of the papers, in virtual time and on Spark, into docs/experiments (an hour)
+experiments: setup ## All tables and figures of the papers, in virtual time and on Spark, into docs/experiments (half an hour)
 	$(BIN)/skewless experiment run all --engine both
 	$(BIN)/skewless experiment report --to docs/experiments
 
