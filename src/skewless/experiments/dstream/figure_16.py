@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
 
-from skewless.experiments.base import Check, Experiment, Number, Preset, Rows
-from skewless.experiments.dstream.application import BY_WINDOW, STEADIER, SWINGS, compare_stable, expect_stable, run
-from skewless.experiments.dstream.application import points as points_of
-
-
-def points(preset: Preset) -> Iterator[Mapping[str, Any]]:
-    yield from points_of("hashtags", preset)
-
-
-def expect(rows: Rows) -> Iterator[Check]:
-    yield from expect_stable(rows)
-
-
-def compare(rows: Rows) -> Iterator[Number]:
-    yield from compare_stable(rows)
-
+from skewless.experiments.base import Experiment
+from skewless.experiments.dstream.application import (
+    BY_WINDOW,
+    STEADIER,
+    SWINGS,
+    compare_stable,
+    expect_stable,
+    points,
+    run,
+)
 
 EXPERIMENT = Experiment(
     title="Latency window by window, hashtags (HA)",
     claim="The processing time with DStream is very low and stable.",
-    points=points,
+    points=partial(points, "hashtags"),
     run=run,
-    expect=expect,
-    compare=compare,
+    expect=expect_stable,
+    compare=compare_stable,
     panels=BY_WINDOW,
     deviates=SWINGS,
     full_only=STEADIER,
