@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,41 +15,19 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, NumericType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from skewless.errors import SkewlessError, require_at_least
 from skewless.spark.application import TIME, Application
 from skewless.spark.directories import is_uri
+from skewless.spark.judged import Fault, Opened, judged
 from skewless.spark.merge import quoted
-from skewless.spark.parsed import Parsed
 from skewless.spark.stream_source import NAME, register
+from skewless.spark.times import as_time
 from skewless.streams import make_stream
-
-Fault = tuple[Column, str | Column]
-"""When a row cannot be used, and the reason that is given."""
+from skewless.streams.data_file import DELIMITERS, KINDS, ending_of
 
 _CORRUPT: Final = "_skewless_corrupt"
-_REJECT: Final = "skewless_reject_"
-_TWITTER_TIME: Final = r"\A\s*[A-Za-z]{3} ([A-Za-z]{3} [0-9]{1,2} [0-9:]{8} [+-][0-9]{4} [0-9]{4})\s*\z"
-_DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
-_FORMATS: Final = {
-    **dict.fromkeys(_DELIMITERS, "csv"),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
-    ".parquet": "parquet",
-}
-
-
-@dataclass(frozen=True)
-class Opened:
-    """An input on a session: rows of `key`, values and, where there is one, the time `ts`, again as often as asked.
-
-    `rows(streaming)` gives them as a stream or a batch; `rejects` the rows that cannot be used, with the reason, None
-    where there can be none.
-    """
-
-    rows: Callable[[bool], DataFrame]
-    has_time: bool
-    rejects: Callable[[bool], DataFrame] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,21 +219,21 @@ class FileInput(Input):
         """The ending that decides the format, of the file or of all files in the folder."""
         path = Path(self.path)
         if is_uri(self.path):
-            return _ending(path)
+            return ending_of(self.path)
         if not path.exists():
             raise SkewlessError(f"no such file or folder: {self.path}")
         if path.is_file():
-            return _ending(path)
-        endings = {_ending(file) for file in path.rglob("*") if file.is_file() and file.name[0] not in "._"}
+            return ending_of(self.path)
+        endings = {ending_of(file.name) for file in path.rglob("*") if file.is_file() and file.name[0] not in "._"}
         if not endings:
             raise SkewlessError(f"the folder {self.path} holds no files")
-        if len(endings) > 1 and {_FORMATS.get(ending, "text") for ending in endings} != {"text"}:
+        if len(endings) > 1 and {KINDS.get(ending, "text") for ending in endings} != {"text"}:
             raise SkewlessError(f"the folder {self.path} mixes kinds of files: {', '.join(sorted(endings))}")
         return min(endings)
 
     @property
     def kind(self) -> str:
-        return "text" if self.as_text else _FORMATS.get(self.ending, "text")
+        return "text" if self.as_text else KINDS.get(self.ending, "text")
 
     @property
     def _options(self) -> dict[str, str]:
@@ -265,7 +243,7 @@ class FileInput(Input):
         if self.kind != "csv":
             return {}
         return permissive | {
-            "sep": _DELIMITERS[self.ending],
+            "sep": DELIMITERS[self.ending],
             "header": "true",
             "enforceSchema": "false",  # a file whose header differs is refused, not read under wrong names
             "escape": '"',
@@ -340,47 +318,6 @@ class FileInput(Input):
         return table
 
 
-def judged(
-    read: Callable[[bool], DataFrame],
-    app: Application,
-    parsed: Parsed,
-    faults: Sequence[Fault],
-    *,
-    time: Column | None,
-    row: Column | None = None,
-    place: Mapping[str, Column] | None = None,
-    read_at_once: Callable[[bool], DataFrame] | None = None,
-) -> Opened:
-    """Tell the rows that an application can use from those that it cannot.
-
-    `read` gives the table, `time` the time of its rows. A reject tells `row`, by default all columns, and its `place`;
-    `read_at_once` gives the table to find them in, without a limit to what is read in a micro-batch.
-    """
-    moment = parsed.time if app.reads_any_column and parsed.time is not None else time
-    columns = [*parsed.columns, *([] if moment is None else [moment.alias("ts")])]
-    reason = sf.coalesce(*(sf.when(fault, what) for fault, what in faults)) if faults else sf.lit(None)
-    # One condition: what may be computed only of rows without a fault must not be asked of the others.
-    keep = reason.isNull() if parsed.keep is None else sf.when(reason.isNull(), parsed.keep)
-
-    def rows(streaming: bool) -> DataFrame:
-        table = app.prepare(read(streaming))
-        return (table.where(keep) if faults or parsed.keep is not None else table).select(*columns)
-
-    if app.reads_any_column:  # whether it can is better said now than when half of the run is set up
-        app.prepare(read(False))
-    if not faults:
-        return Opened(rows, moment is not None)
-    whole = sf.to_json(sf.struct("*")) if row is None else row
-    where = {name: column.alias(f"{_REJECT}{name}") for name, column in (place or {}).items()}
-
-    def rejects(streaming: bool) -> DataFrame:
-        table = (read_at_once or read)(streaming).select("*", whole.alias(f"{_REJECT}row"), *where.values())
-        told = [sf.col(f"{_REJECT}{name}").alias(name) for name in ("row", *where)]
-        return app.prepare(table).select(reason.alias("reason"), *told).where("reason IS NOT NULL")
-
-    return Opened(rows, moment is not None, rejects)
-
-
 def no_time(source: Input) -> SkewlessError:
     """Say that windows are asked of rows that have no time."""
     return SkewlessError(f"windows need a time: name the column of {source.label} that holds it (--time)")
@@ -399,13 +336,6 @@ def _reader(spark: SparkSession, streaming: bool) -> Any:
     return spark.readStream if streaming else spark.read
 
 
-def _ending(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
 def _as_pattern(path: Path) -> str:
     """Write a path as a pattern that matches only it: Spark takes every path for one, and streams no single file else.
 
@@ -414,18 +344,3 @@ def _as_pattern(path: Path) -> str:
     """
     text = re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.absolute()))
     return f"{text[:-1]}[{text[-1]}]" if path.is_file() and text[-1].isalnum() else text
-
-
-def as_time(column: Column, kind: DataType) -> Column:
-    """Read a column as times, null where that fails."""
-    if isinstance(kind, StringType):
-        twitter = sf.try_to_timestamp(sf.regexp_extract(column, _TWITTER_TIME, 1), sf.lit("MMM d HH:mm:ss Z yyyy"))
-        return sf.coalesce(column.try_cast("timestamp"), _since_1970(column.try_cast("double")), twitter)
-    return _since_1970(column.cast("double")) if isinstance(kind, NumericType) else column.cast("timestamp")
-
-
-def _since_1970(number: Column) -> Column:
-    """Read a number as a time: in seconds, or in the unit of which it would be a time before the year 5000."""
-    size = sf.abs(number)
-    seconds = sf.when(size >= 1e17, number / 1e9).when(size >= 1e14, number / 1e6).when(size >= 1e11, number / 1e3)
-    return seconds.otherwise(number).try_cast("timestamp")

@@ -22,8 +22,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from skewless.errors import SkewlessError, require_at_least
 from skewless.kafka_address import SCHEME, Address
 from skewless.spark.application import TIME, Application
-from skewless.spark.inputs import Fault, Input, Opened, as_time, judged, values_of
+from skewless.spark.inputs import Input, values_of
+from skewless.spark.judged import Fault, Opened, judged
 from skewless.spark.merge import quoted
+from skewless.spark.times import as_time
 
 FETCH: Final = {
     "kafka.max.poll.records": "20000",

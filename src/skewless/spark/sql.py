@@ -19,10 +19,11 @@ from pyspark.sql import functions as sf
 from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance, Vwap
 from skewless.errors import SkewlessError, errors_of, raise_all, unknown_name
 from skewless.spark.application import TIME, Application
-from skewless.spark.inputs import Fault, as_time
+from skewless.spark.judged import Fault
 from skewless.spark.merge import quoted
 from skewless.spark.parsed import Parsed
 from skewless.spark.session import reason_of
+from skewless.spark.times import as_time
 
 RESERVED: Final = frozenset({"key", "ts"})
 """Names that values cannot have: the rows that are grouped have them already."""
