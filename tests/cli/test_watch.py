@@ -116,7 +116,7 @@ def test_the_live_view_ends_cleanly_too(
         if len(looks) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("skewless.cli.watch.time.sleep", sleep)
+    monkeypatch.setattr("skewless.cli.watch.sleep", sleep)
     with pytest.raises(SystemExit) as exit_info:
         main(["watch", ledger.uri, "--interval", "0.5"])
     printed = capsys.readouterr()
@@ -233,7 +233,7 @@ def test_targets_that_are_not_there_are_warnings(
     def sleep(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skewless.cli.watch.time.sleep", sleep)
+    monkeypatch.setattr("skewless.cli.watch.sleep", sleep)
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, but nobody listens
         influx = f"http://127.0.0.1:{closed.getsockname()[1]}?db=metrics"

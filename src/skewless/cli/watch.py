@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -100,7 +100,7 @@ def watch_command(
         sinks = open_sinks(stack, influx, prometheus, log=log)
         show = _choose_view(stack, observer.ledger.uri, as_json=as_json, once=once, quiet=quiet)
         while True:
-            now_s = time.monotonic()
+            now_s = monotonic()
             batches = observer.poll(now_s, 0 if once else SETTLE_S)
             for metrics in batches:
                 for sink in sinks:
@@ -108,7 +108,7 @@ def watch_command(
             show(batches)
             if once:
                 return
-            time.sleep(interval)
+            sleep(interval)
 
 
 def _check_options(
