@@ -112,12 +112,13 @@ class NaiveLevel:
             self.pieces[place][giver] = 0
         return place is not None
 
-    def relief(self, items: Iterable[int], giver: int, taker: int, least: float, most: float) -> int | None:
+    def relief(self, items: Iterable[int], giver: int, taker: int, least: float, left: float) -> int | None:
         """Give the item whose move leaves the higher of the two workers lowest, if that is lower than it was."""
         difference = self.missing(taker) - self.missing(giver)
+        most = max(left, 0.8 * difference) if left > 0 else 0
         own = [item for item in items if self.owners[item] == giver and least <= self.loads[item] <= most]
         after = {item: max(self.loads[item], difference - self.loads[item]) for item in own}
-        best = min(own, key=lambda item: (after[item], item), default=None)
+        best = min(own, key=lambda item: (after[item], self.loads[item], item), default=None)
         return best if best is not None and after[best] < 0.95 * difference else None
 
     def level(

@@ -106,7 +106,9 @@ def _level_both(random: Random, twin: NaiveLevel) -> None:
     expected, items = twin.level(
         may_cut=may_cut, may_move_buckets=may_move_buckets, slack=slack, least=least, budget=budget
     )
-    assert moved == expected <= budget
+    assert moved == expected
+    *earlier, last = [0, *(twin.loads[item] for item in items)]
+    assert moved <= budget or (not may_cut and sum(earlier) < budget and last > 0)
     arrays.assert_equals(twin)
     newly_cut = set(twin.cut_items.values()) - cut_before
     assert may_cut or not newly_cut
@@ -178,17 +180,19 @@ def test_stays_sound_over_many_plans(data: st.DataObject, n_workers: int, n_keys
             assert ((plan.shares >= 0).sum(), plan.n_cuts) <= ((before.shares >= 0).sum(), before.n_cuts)
         budget = data.draw(st.sampled_from([0.0, 0.05, 1.0, np.inf])) * statistics.weight
         least = data.draw(st.sampled_from([0.0, 0.01, 0.5])) * statistics.weight
+        may_cut = data.draw(st.booleans() | st.just(True))
         plan, moved = plan.levelled(
             statistics,
             targets,
-            may_cut=data.draw(st.booleans() | st.just(True)),
+            may_cut=may_cut,
             may_move_buckets=data.draw(st.booleans()),
             slack=data.draw(st.sampled_from([0.0, 0.02])),
             least=least,
             budget=budget,
         )
         _assert_sound(plan, statistics)
-        assert moved <= budget * (1 + 1e-12)
+        largest = max([0.0, *statistics.keys, *statistics.buckets]) if budget and not may_cut else 0.0
+        assert moved <= (budget + largest) * (1 + 1e-12)
         both_whole = (plan.owners >= 0) & (before.owners >= 0)
         changed = both_whole & (plan.owners != before.owners)
         assert (statistics.keys[changed] >= least).all()
@@ -269,9 +273,31 @@ def test_a_key_fits_if_it_is_within_two_percent_of_what_has_to_go(load: int, cut
 def test_all_moves_together_are_within_the_budget() -> None:
     plan = replace(_begin(3, 4, 3), owners=np.zeros(4, dtype=np.int32))
     statistics, targets = _statistics([6] * 4, [0] * 3), np.full(3, 8.0)
-    for budget, moves in ((5.0, 0), (6.0, 1), (11.0, 1), (12.0, 2)):
+    for budget, moves in ((0.0, 0), (6.0, 1), (12.0, 2)):
         after, moved = plan.levelled(statistics, targets, may_cut=False, budget=budget)
         assert ((after.owners != 0).sum(), moved) == (moves, 6 * moves)
+
+
+def test_a_key_above_the_budget_moves_alone_where_none_may_be_cut() -> None:
+    """As long as that levels: a key that is all that a worker has stays."""
+    plan = replace(_begin(3, 3, 3), owners=np.zeros(3, dtype=np.int32))
+    statistics, targets = _statistics([60, 30, 10], [0] * 3), np.full(3, 100 / 3)
+    after, moved = plan.levelled(statistics, targets, may_cut=False, budget=5.0)
+    assert (after.owners.tolist(), moved) == ([1, 0, 0], 60)
+    after, moved = after.levelled(statistics, targets, may_cut=False, budget=5.0)
+    assert (after.owners.tolist(), moved) == ([1, 0, 2], 10)
+    again, moved = after.levelled(statistics, targets, may_cut=False, budget=5.0)
+    assert (again.owners.tolist(), moved) == (after.owners.tolist(), 0)
+    cut, _ = plan.levelled(statistics, targets, budget=5.0)
+    assert cut.n_cuts == 2
+
+
+@pytest.mark.parametrize(("load", "moves"), [(79, True), (81, False)])
+def test_a_key_above_the_budget_moves_if_that_brings_a_quarter_of_it(load: int, moves: bool) -> None:
+    plan = replace(_begin(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
+    statistics = _statistics([load, 100 - load], [0, 0])
+    plan, _ = plan.levelled(statistics, np.full(2, 50.0), may_cut=False, budget=5.0, least=30.0)
+    assert (plan.owners[0] == 1) == moves
 
 
 def test_a_level_plan_stays_as_it_is() -> None:

@@ -140,12 +140,16 @@ def _that_fits(loads: Any, owners: Any, worker: Any, n_keys: int, n_movable: int
 
 @njit(cache=True)
 def _relief(loads: Any, owners: Any, worker: Any, n_movable: int, difference: float, least: float, most: float) -> Any:
-    """Give the item of a worker whose move leaves the higher of two workers lowest, if that is lower than it was."""
+    """Give the item of a worker whose move leaves the higher of two workers lowest, if that is lower than it was.
+
+    Of two that do the same it is the smaller.
+    """
     best, highest = NOBODY, 0.95 * difference
     for item in range(n_movable):
-        higher = max(loads[item], difference - loads[item])
-        if owners[item] == worker and least <= loads[item] <= most and higher < highest:
-            best, highest = item, higher
+        if owners[item] == worker and least <= loads[item] <= most:
+            higher = max(loads[item], difference - loads[item])
+            if higher < highest or (higher == highest and best != NOBODY and loads[item] < loads[best]):
+                best, highest = item, higher
     return best
 
 
@@ -244,7 +248,8 @@ def level(
     """Bring workers to their targets; changes `owners`, `amounts` and `cut_items` in place, gives the load moved.
 
     items[:n_keys] are keys, the others buckets, which are never cut. An overload of `slack` times the target is left
-    alone, and so are items below `least`. Whole items move as long as their load together is within `budget`.
+    alone, and so are items below `least`. Whole items move as long as their load together is within `budget`; where
+    none may be cut, the last may go beyond it if that brings the two workers nearer by a quarter of its load at least.
     """
     n_movable = owners.size if may_move_buckets else n_keys
     missing = targets - worker_loads(loads, owners, amounts)
@@ -276,7 +281,8 @@ def level(
             item = _that_fits(loads, owners, giver, n_keys, n_movable, max(least, tiny), room)
         if item == NOBODY and not may_cut:
             difference = missing[taker] - missing[giver]
-            item = _relief(loads, owners, giver, n_movable, difference, max(least, tiny), budget - moved)
+            most = max(budget - moved, 0.8 * difference) if moved < budget else 0.0
+            item = _relief(loads, owners, giver, n_movable, difference, max(least, tiny), most)
         if item == NOBODY:
             share = _hand_over(amounts, giver, taker, max(least, slack * targets[giver], tiny)) if may_cut else 0.0
             missing[giver] += share
