@@ -6,7 +6,7 @@ BIN := .venv/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell cat src/skewless/*.py src/skewless/*/*.py | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit format bench experiments lock clean
+.PHONY: help setup demo test lint types imports classes kernels unit format bench experiments lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -17,7 +17,9 @@ setup: ## Virtual environment, locked dependencies, Java (done at once when in p
 demo: setup ## A stream with one hot key through four groupings on Spark; table and plot (some minutes)
 	$(BIN)/skewless demo --plot demo/load.png
 
-test: lint types imports unit ## Everything that must be green: lint, types, import rules, tests
+test: setup ## Everything that must be green: lint, types, import rules, tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types classes kernels lint imports
+	@$(MAKE) --no-print-directory unit
 
 lint: setup
 	$(BIN)/ruff check .
@@ -29,7 +31,14 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports --cache-dir .import_linter_cache
 
-unit: setup
+# What all processes that run tests share, made once: Spark's classes for Java, kernels for Numba.
+classes: setup
+	@$(BIN)/python tests/services/class_archive.py
+
+kernels: setup
+	@$(BIN)/python tests/services/kernels.py >/dev/null 2>&1
+
+unit: setup classes
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 format: setup ## Format the code and mend what ruff can mend

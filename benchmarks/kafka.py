@@ -183,7 +183,8 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]", help="default local[2]")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args()
-    from services.broker import fetch_jars, make_broker  # noqa: PLC0415 - of the tests, see above
+    from services.broker import make_broker  # noqa: PLC0415 - of the tests, see above
+    from services.jars import fetch_jars  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         broker = make_broker(Path(folder))

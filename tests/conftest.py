@@ -8,11 +8,11 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import settings
 
-from services.broker import Unavailable, fetch_jars
+from services.jars import Unavailable, fetch_jars
+from services.kernels import compile_kernels
 from services.standalone import QUICK_JAVA
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ IN_CI = bool(os.environ.get("CI"))
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile("skewless", deadline=None, print_blob=True, max_examples=60, derandomize=IN_CI)
 settings.load_profile("skewless")
+
+_CHECKPOINTS_BY_FILE_SYSTEM = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 os.environ.update(QUICK_JAVA)  # for the session below, and for every program that a test starts
 
@@ -39,18 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def kernels() -> None:
     """Compile what Spark's Python workers will route with: each of them would do it, all at the same time."""
-    from skewless import GROUPINGS
-    from skewless.substreams import substreams_of
-
-    keys = np.arange(5, dtype=np.uint64)
-    for make in GROUPINGS.values():
-        grouping = make(n_workers=2)
-        routers = [grouping.start(source, 2, 0) for source in (0, 1)]
-        for router in routers:
-            router.route(keys, 0)
-        states = grouping.barrier([router.snapshot() for router in routers], 1)
-        grouping.resume(grouping.merge(states)).route(keys, 1)
-    substreams_of(keys, 2)
+    compile_kernels()
 
 
 @pytest.fixture(scope="session")
@@ -77,4 +70,8 @@ def _start_spark() -> SparkSession:
     settings = {"spark_sql_shuffle_partitions": "2", "spark_driver_memory": "2g"}
     with suppress(Unavailable):  # the tests that need it say so
         settings["spark_jars"] = ",".join(map(str, fetch_jars("connector")))
+    with suppress(Unavailable):  # without it a file costs a dozen processes, with nothing else to show for them
+        os.environ["SPARK_DIST_CLASSPATH"] = ":".join(map(str, fetch_jars("local-files")))
+        settings["spark_hadoop_fs_file_impl"] = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+        settings["spark_sql_streaming_checkpointFileManagerClass"] = _CHECKPOINTS_BY_FILE_SYSTEM
     return make_session("local[2]", name="skewless tests", **settings)

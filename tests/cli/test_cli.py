@@ -1,4 +1,4 @@
-"""The command line as a user meets it: mostly a new process for every call."""
+"""The command line as a user meets it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from services.command import SKEWLESS, run_apart, run_here
 from skewless import GROUPINGS, STREAMS
 from skewless.cli.main import main
 
-SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
 
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SKEWLESS, *arguments], capture_output=True, text=True, check=False, timeout=300)
+def printed(*arguments: str) -> str:
+    done = run_here(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def run_json(*arguments: str) -> Any:
-    done = run(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(printed(*arguments, "--json"))
 
 
 def test_simulate_json_has_the_documented_fields() -> None:
@@ -44,47 +43,38 @@ def test_simulate_json_has_the_documented_fields() -> None:
 
 
 def test_simulate_prints_a_table() -> None:
-    done = run("simulate", "-g", "KEY", "--tuples", "5000", "--workers", "3")
+    done = run_apart("simulate", "-g", "KEY", "--tuples", "5000", "--workers", "3")
     assert done.returncode == 0, done.stderr
     assert "key on country-skew-r80" in done.stdout
     assert done.stdout.count("worker ") == 3
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run a command in this process, which has its kernels compiled already."""
-    with pytest.raises(SystemExit) as exit_info:
-        main(list(arguments))
-    output = capsys.readouterr()
-    assert exit_info.value.code == 0, output.err
-    return output.out
-
-
-def test_state_in_json_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_in_json_and_tables() -> None:
     common = ("--stream", "topics", "--rate", "1000..3000", "--poisson", "--substreams", "40", "--tuples", "21000")
-    result = json.loads(printed(capsys, "simulate", "-g", "ELB", *common, "--move-ms", "5", "--state-s", "1", "--json"))
+    result = json.loads(printed("simulate", "-g", "ELB", *common, "--move-ms", "5", "--state-s", "1", "--json"))
     state = result["state"]
     assert (state["substreams"], state["handoff"], state["windows"]) == (40, "pause", 10)
     assert state["adaptations"] > 0
     assert state["pause_ms"] > 0
     assert len(state["window_variances"]) == state["windows"]
-    table = printed(capsys, "simulate", "-g", "ELB", *common)
+    table = printed("simulate", "-g", "ELB", *common)
     assert "state moved" in table
-    table = printed(capsys, "compare", "-g", "UHLB", "-g", "even", "-g", "KG", *common, "--handoff", "barrier")
+    table = printed("compare", "-g", "UHLB", "-g", "even", "-g", "KG", *common, "--handoff", "barrier")
     for word in ("variance", "moved %", "pause", "universal_rebalancing", "even", "key"):
         assert word in table
     assert "…" not in table  # it fits
 
 
-def test_compare_with_state_takes_what_can_have_it(capsys: pytest.CaptureFixture[str]) -> None:
-    results = json.loads(printed(capsys, "compare", "--tuples", "3000", "--substreams", "20", "--json"))
+def test_compare_with_state_takes_what_can_have_it() -> None:
+    results = json.loads(printed("compare", "--tuples", "3000", "--substreams", "20", "--json"))
     names = [result["grouping"] for result in results]
     assert {"key", "eager", "correlation", "even"} <= set(names)
     assert not {"shuffle", "partial_key"} & set(names)
 
 
-def test_a_stream_can_have_a_rate_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_can_have_a_rate_of_its_own() -> None:
     common = ("simulate", "-g", "SG", "--stream", "topics", "--tuples", "2000", "--json")
-    result = json.loads(printed(capsys, *common, "--rate", "own"))
+    result = json.loads(printed(*common, "--rate", "own"))
     assert result["throughput"] == pytest.approx(108, rel=0.02)  # tweets per second half past three in the afternoon
 
 
@@ -97,7 +87,7 @@ def test_parameters_of_the_grouping_can_be_set() -> None:
 
 def test_compare_marks_the_best_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "new" / "load.png"
-    done = run("compare", "--tuples", "20000", "--plot", str(picture))
+    done = run_here("compare", "--tuples", "20000", "--plot", str(picture))
     assert done.returncode == 0, done.stderr
     assert all((name in done.stdout) != grouping.baseline for name, grouping in GROUPINGS.items())
     key_row = next(line for line in done.stdout.splitlines() if line.strip().startswith("key "))
@@ -115,7 +105,7 @@ def test_groupings_and_streams_list_everything() -> None:
     assert [row["name"] for row in run_json("groupings")] == list(GROUPINGS)
     assert [row["name"] for row in run_json("streams")] == list(STREAMS)
     for command, names in (("groupings", GROUPINGS), ("streams", STREAMS)):
-        table = run(command).stdout
+        table = run_here(command).stdout
         assert [name for name in names if name not in table] == []
 
 
@@ -188,7 +178,7 @@ def test_bad_input_is_one_line_and_code_2(
 
 
 def test_bad_input_ends_a_real_process_the_same_way() -> None:
-    done = run("simulate", "--workers", "0")
+    done = run_apart("simulate", "--workers", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "skewless: n_workers must be a whole number of at least 1; got 0\n"
 
@@ -205,7 +195,7 @@ def test_bad_files_are_one_line_and_code_2(tmp_path: Path) -> None:
         ("broken.parquet", "a", "cannot read"),
         ("cut.csv.gz", "a", "cannot read"),
     ]:
-        done = run("simulate", "--input", str(tmp_path / name), "--key", column)
+        done = run_here("simulate", "--input", str(tmp_path / name), "--key", column)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert message in done.stderr
 
@@ -226,10 +216,10 @@ def test_ctrl_c_ends_a_long_run_cleanly() -> None:
 
 
 def test_help_and_version() -> None:
-    assert "simulate" in run("--help").stdout
+    assert "simulate" in run_here("--help").stdout
     for command in ("simulate", "compare", "groupings", "streams"):
-        assert "--json" in run(command, "-h").stdout
-    assert run("--version").stdout.startswith("skewless ")
+        assert "--json" in run_here(command, "-h").stdout
+    assert run_apart("--version").stdout.startswith("skewless ")
 
 
 def test_import_brings_in_neither_pyspark_nor_matplotlib() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.command import run_apart
 from skewless.cli.main import main
 
-SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
 FEW = ("-g", "key", "-g", "partial_key", "-g", "shuffle")
 
 
@@ -96,8 +94,8 @@ def test_a_folder_and_two_columns_are_read_by_spark(tmp_path: Path) -> None:
     folder.mkdir()
     for day in ("monday", "tuesday"):
         (folder / f"{day}.csv").write_text("day,k,v\n" + f"{day},a,1\n" * 40 + f"{day},b,1\n" * 2 + f"{day}\n")
-    command = [*SKEWLESS, "diagnose", str(folder), "-k", "k", "-k", "day", "-w", "2", *FEW, "--json"]
-    done = subprocess.run([*command, "--master", "local[2]"], capture_output=True, text=True, check=False, timeout=300)
+    command = ("diagnose", str(folder), "-k", "k", "-k", "day", "-w", "2", *FEW, "--json")
+    done = run_apart(*command, "--master", "local[2]")
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)
     assert (result["label"], result["rows"], result["distinct"]) == ("days:k,day", 84, 4)

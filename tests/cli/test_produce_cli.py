@@ -6,16 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from services.command import SKEWLESS
 from services.standalone import wait_for
 from skewless.cli.main import main
-
-SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
 
 
 def produce(*arguments: str) -> int:

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from services.command import SKEWLESS, run_apart
 from services.standalone import wait_for
 from skewless.cli.main import main
 
@@ -22,12 +22,6 @@ pytest.importorskip("pyspark")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SKEWLESS, *arguments], capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.spark
@@ -58,7 +52,7 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path)
     assert (process.returncode, stdout) == (130, "")
     assert stderr.strip() == "skewless: interrupted"
     assert not list(tmp_path.glob("check/query/commits/2"))
-    done = run(*command, "--verify", "--json")
+    done = run_apart(*command, "--verify", "--json")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     report = json.loads(done.stdout)
     assert (report["grouping"], report["exact"], report["tuples"], report["batches"]) == ("dynamic_key", True, 600, 3)
@@ -91,8 +85,8 @@ def test_the_table_of_a_file_with_rejects(
 @pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes two minutes: set SKEWLESS_CHAOS=1")
 def test_the_demo_verifies_every_grouping_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
-    done = run("demo", "--tuples", "160", "--batches", "2", "--workers", "2", "--sources", "1", "--process-ms", "0.1",
-               "--master", "local[2]", "--plot", str(picture))  # fmt: skip
+    few = ("--tuples", "160", "--batches", "2", "--workers", "2", "--sources", "1", "--process-ms", "0.1")
+    done = run_apart("demo", *few, "--master", "local[2]", "--plot", str(picture))
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.rstrip().endswith("yes")]
     assert [row[0] for row in rows] == ["key", "partial_key", "even", "shuffle"]

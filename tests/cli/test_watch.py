@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,13 +16,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from services.command import SKEWLESS, run_here
 from skewless import Auto
 from skewless.cli.main import main
 from skewless.cli.watch import bar, render, sparkline
 from skewless.spark.ledger import Ledger, WorkerReport
 from skewless.spark.observer import BatchMetrics, Observer
-
-SKEWLESS = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()"]
 
 
 def write_batch(ledger: Ledger, batch: int, loads: list[int], hot: str = "[red]DE") -> None:
@@ -72,9 +70,7 @@ def test_state_is_shown_where_there_is_any(ledger: Ledger) -> None:
 
 
 def test_once_json_is_one_line_per_batch(ledger: Ledger) -> None:
-    done = subprocess.run(
-        [*SKEWLESS, "watch", ledger.uri, "--once", "--json"], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = run_here("watch", ledger.uri, "--once", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines == [metrics.as_dict() for metrics in observed(ledger)]
@@ -250,7 +246,7 @@ def test_targets_that_are_not_there_are_warnings(
 
 def test_a_broken_ledger_is_one_line_and_code_2(ledger: Ledger) -> None:
     (Path(ledger.uri) / "ledger.json").write_text("{")
-    done = subprocess.run([*SKEWLESS, "watch", ledger.uri], capture_output=True, text=True, check=False, timeout=300)
+    done = run_here("watch", ledger.uri)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "ledger.json in the ledger" in done.stderr
 

@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
-import shutil
 import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from services.standalone import HERE, QUICK, Program, require_java, running, wait_for
-
-_CACHE: Final = HERE.parents[1] / ".cache" / "jars"
-
-
-class Unavailable(Exception):  # noqa: N818 - not an error: the test is skipped
-    """Maven is not there, or cannot get what a pom asks for."""
-
-
-def fetch_jars(name: str) -> list[Path]:
-    """Give the jars of one of the poms beside this file; fetched once."""
-    pom = HERE / "kafka" / f"{name}.xml"
-    folder = _CACHE / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
-    if not folder.exists():
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise Unavailable("no Maven on the PATH")
-        temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
-        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={temporary}"]
-        done = subprocess.run(
-            [maven, "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False, timeout=600
-        )
-        if done.returncode:
-            shutil.rmtree(temporary, ignore_errors=True)
-            lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise Unavailable(f"Maven could not get {name}: {lines[0] if lines else done.returncode}")
-        with suppress(OSError):  # another process was faster
-            temporary.rename(folder)
-    return sorted(folder.glob("*.jar"))
-
-
-def require_jars(name: str) -> list[Path]:
-    """Give the jars, or skip the test where they cannot be had; in CI that is a failure."""
-    try:
-        return fetch_jars(name)
-    except Unavailable as error:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
-        raise
+from services.class_archive import QUICK
+from services.jars import fetch_jars, require_jars
+from services.standalone import Program, require_java, running, wait_for
 
 
 def free_port() -> int:
@@ -128,4 +90,4 @@ def make_broker(folder: Path) -> Broker:
 
 def _java() -> list[str]:
     classes = os.pathsep.join(map(str, fetch_jars("broker")))
-    return ["java", "-Xmx256m", QUICK, "-cp", classes]
+    return ["java", "-Xmx256m", *QUICK.split(), "-cp", classes]

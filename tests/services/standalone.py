@@ -23,13 +23,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from services.class_archive import QUICK
+
 HERE: Final = Path(__file__).parent
 _PROC: Final = Path("/proc")
 _DEPLOY: Final = "org.apache.spark.deploy"
 _T = TypeVar("_T")
 
-QUICK: Final = "-XX:TieredStopAtLevel=1"
-"""No program here lives long enough to earn what the second compiler of Java costs: half of all CPU time."""
 QUICK_JAVA: Final = dict.fromkeys(("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"), QUICK)
 
 

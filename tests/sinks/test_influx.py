@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 
 from naive.line_protocol import parse
 from services.batches import batch_metrics, write_batches
+from services.command import SKEWLESS
 from services.influx import PASSWORD, USER, running_influx
 from skewless.errors import SkewlessError
 from skewless.sinks import InfluxSink, Query
@@ -313,7 +313,7 @@ def test_the_command_writes_to_a_real_server(tmp_path: Path) -> None:
     with running_influx(tmp_path) as influx:
         influx.ask("CREATE DATABASE metrics")
         url = f"http://{influx.address}?db=metrics"
-        command = [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()", "watch"]
+        command = [*SKEWLESS, "watch"]
         done = subprocess.run(
             [*command, ledger.uri, "--once", "--quiet", "--log", "--influx", url, "--tag", "team=ads"],
             env={**os.environ, "INFLUX_USERNAME": USER, "INFLUX_PASSWORD": PASSWORD},

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -18,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.batches import batch_metrics, write_batches
+from services.command import SKEWLESS
 from services.prometheus import running_prometheus
 from services.servers import require_server
 from services.standalone import wait_for
@@ -201,7 +201,7 @@ def test_the_command_serves_metrics_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     ledger = Ledger(uri=str(tmp_path / "clicks"))
     write_batches(ledger, [(10, 90), (50, 50)])
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", "from skewless.cli.main import main; main()", "watch", ledger.uri,
+        [*SKEWLESS, "watch", ledger.uri,
          "--quiet", "--prometheus", "0", "--interval", "0.05", "--name", "mine"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from services.class_archive import QUICK
 from services.representatives import ON_SPARK
-from services.standalone import QUICK, Cluster, Program, driver, kill, running_cluster, wait_for
+from services.standalone import Cluster, Program, driver, kill, running_cluster, wait_for
 
 pytest.importorskip("pyspark")
 

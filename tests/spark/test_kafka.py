@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from services.broker import Broker, free_port, make_broker, require_jars
+from services.broker import Broker, free_port, make_broker
+from services.jars import require_jars
 from services.standalone import wait_for
 from skewless.cli.main import main
 from skewless.errors import SkewlessError

@@ -1,0 +1,101 @@
+"""An archive of Spark's classes, which every Java program that a test starts maps instead of loading them one by one.
+
+Class Data Sharing halves the time in which Spark starts. `python tests/services/class_archive.py` makes the archive, by
+a run that loads what tests need; where there is none, or one of another Java or Spark, Java goes without and is silent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+_CACHE: Final = Path(__file__).parents[2] / ".cache"
+_TRAIN: Final = "SKEWLESS_TRAIN"  # set in the run whose classes are kept
+
+
+def _archive() -> Path:
+    """Name the archive by all that makes another one unusable."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    package = find_spec("pyspark")
+    places = [Path(java).resolve()] if java else []
+    if package is not None and package.origin is not None:
+        places.append(Path(package.origin).parent / "jars")
+    key = [(str(place), place.stat().st_mtime_ns) for place in places if place.exists()]
+    return _CACHE / f"classes-{hashlib.sha256(repr(key).encode()).hexdigest()[:12]}.jsa"
+
+
+_ALWAYS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+QUICK: Final = f"{_ALWAYS} -XX:SharedArchiveFile={_archive()}"
+"""Options of Java for programs that live a minute: none of them earns what the second compiler or G1 cost."""
+
+
+def make_archive() -> None:
+    """Make the archive, unless there is one."""
+    archive = _archive()
+    if archive.exists() or find_spec("pyspark") is None:
+        return
+    archive.parent.mkdir(exist_ok=True)
+    temporary = archive.with_name(f".{uuid.uuid4().hex}.jsa")
+    options = f"{_ALWAYS} -XX:ArchiveClassesAtExit={temporary}"
+    try:
+        # Until there is nobody left who could write to its output: Java writes the archive when Python has ended.
+        done = subprocess.run(
+            [sys.executable, __file__],
+            env=os.environ | {"SPARK_SUBMIT_OPTS": options, _TRAIN: "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        if done.returncode or not temporary.exists():
+            sys.stderr.write(f"no archive of Spark's classes, so tests take longer:\n{done.stdout[-2000:]}\n")
+        else:
+            temporary.rename(archive)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _train() -> None:
+    """Do what loads most of the classes that tests need: files of every kind, windows, state, Python, a stream."""
+    from skewless.combiners import Combiner, Count, Variance
+    from skewless.spark import group
+    from skewless.spark.session import make_session
+
+    spark = make_session("local[2]", spark_sql_shuffle_partitions="2")
+    rows = spark.range(500).selectExpr("id % 7 AS k", "id AS v", "timestamp_seconds(id) AS ts")
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("parquet", "json", "csv"):
+            rows.write.format(kind).option("header", True).save(f"{folder}/{kind}")
+            spark.read.format(kind).option("header", True).load(f"{folder}/{kind}").groupBy("k").count().collect()
+        rows.mapInArrow(_as_it_is, rows.schema).collect()
+        stream = spark.readStream.schema(rows.schema).parquet(f"{folder}/parquet").withWatermark("ts", "1 minute")
+        merged: dict[str, dict[str, Combiner]] = {"native": {"n": Count()}, "python": {"v": Variance("v")}}
+        for name, combiners in merged.items():
+            grouped = group(stream, "k", workers=2, grouping="key", ledger=f"{folder}/ledger-{name}")
+            query = grouped.window("ts", "1 minute").agg(**combiners).writeStream.outputMode("update").format("noop")
+            query = query.option("checkpointLocation", f"{folder}/check-{name}")
+            query.trigger(availableNow=True).start().awaitTermination()
+        group(rows, "k", workers=2, grouping="key").agg(n=Count(), v=Variance("v")).collect()
+        spark.stop()
+
+
+def _as_it_is(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+if __name__ == "__main__":
+    if os.environ.get(_TRAIN):
+        _train()
+    else:
+        make_archive()
