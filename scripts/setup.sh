@@ -34,6 +34,7 @@ make_venv() {
   # A Debian python3 without python3-venv makes a broken environment and fails: install the package, try once more.
   if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
     version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+    wait  # for apt-get, which does not let two in
     if ! on_debian_as_root || ! apt_install "$version-venv" || ! "$python" -m venv --clear .venv; then
       die "$python cannot make virtual environments: install $version-venv"
     fi
@@ -99,9 +100,12 @@ need_browser() {
 SERVERS=.cache/services
 
 need_java
-need_server influxdb influxd
-need_server prometheus prometheus
-need_browser
+# Beside the packages of Python, which take longer.
+(
+  need_server influxdb influxd
+  need_server prometheus prometheus
+  need_browser
+) &
 lock=$(cksum <requirements.lock)
 if [ "$(cat .venv/.lock 2>/dev/null)" != "$lock" ]; then
   make_venv
@@ -112,3 +116,4 @@ if [ "$(cat .venv/.project 2>/dev/null)" != "$project" ]; then
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
   printf '%s\n' "$project" >.venv/.project
 fi
+wait

@@ -34,10 +34,14 @@ os.environ.update(QUICK_JAVA)  # for the session below, and for every program th
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file that need Spark together: what they start is started once."""
+    """Keep the tests of a file that need Spark together: what they start is started once.
+
+    They come first: small tests are left to fill the time of the process that is done before the other.
+    """
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from services.command import SKEWLESS, run_apart
+from services.long import only_if_long
 from services.standalone import wait_for
 from skewless.cli.main import main
 
@@ -82,7 +83,7 @@ def test_the_table_of_a_file_with_rejects(
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes two minutes: set SKEWLESS_CHAOS=1")
+@only_if_long
 def test_the_demo_verifies_every_grouping_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
     few = ("--tuples", "160", "--batches", "2", "--workers", "2", "--sources", "1", "--process-ms", "0.1")

@@ -7,12 +7,11 @@ not depend on who chose it.
 
 from __future__ import annotations
 
-import os
-
+from services.long import LONG
 from skewless import GROUPINGS
 
 ON_SPARK = (
     [name for name, grouping in GROUPINGS.items() if not grouping(n_workers=2).needs_frequencies]
-    if os.environ.get("SKEWLESS_CHAOS")
+    if LONG
     else ["partial_key", "dynamic_key", "distribution_aware", "even"]
 )

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from services.long import only_if_long
 from services.representatives import ON_SPARK
 from services.standalone import Program, driver, require_java, wait_for
 from skewless import Zipf
 
 pytestmark = pytest.mark.spark
-chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
 
 WORKERS = 4
 SOURCES = 2
@@ -33,8 +33,8 @@ BATCH = 2000
     ("seed", "kills", "grouping"),
     [
         (1, 1, "even"),
-        pytest.param(1, 2, "even", marks=chaos_long),
-        *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=chaos_long) for n in range(2, 10)),
+        pytest.param(1, 2, "even", marks=only_if_long),
+        *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=only_if_long) for n in range(2, 10)),
     ],
 )
 @pytest.mark.usefixtures("kernels")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from services.class_archive import QUICK
+from services.long import only_if_long
 from services.representatives import ON_SPARK
 from services.standalone import Cluster, Program, driver, kill, running_cluster, wait_for
 
@@ -108,13 +108,10 @@ def test_all_groupings_are_exact_on_two_executors(cluster: Cluster, application:
         assert sorted(used) == cluster.homes, f"{name} was routed in {counted['executors']}"
 
 
-chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes a minute: set SKEWLESS_CHAOS=1")
-
-
 @pytest.mark.parametrize(
     ("seed", "grouping"),
     # Groupings whose choices follow the order of the rows: others would write the same again.
-    [(1, "PKG"), *(pytest.param(n, name, marks=chaos_long) for n, name in ((2, "SG"), (3, "DKG")))],
+    [(1, "PKG"), *(pytest.param(n, name, marks=only_if_long) for n, name in ((2, "SG"), (3, "DKG")))],
 )
 def test_an_executor_lost_between_map_and_reduce_costs_no_row(
     cluster: Cluster, application: Program, tmp_path: Path, seed: int, grouping: str
@@ -126,7 +123,7 @@ def test_an_executor_lost_between_map_and_reduce_costs_no_row(
     assert counted.keys() == expected.keys()
 
 
-@pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="shows a danger, by chance: set SKEWLESS_CHAOS=1")
+@only_if_long  # shows a danger, by chance
 def test_without_the_guards_a_lost_executor_makes_counts_wrong(
     cluster: Cluster, application: Program, tmp_path: Path
 ) -> None:

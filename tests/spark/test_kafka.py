@@ -19,6 +19,7 @@ import pytest
 
 from services.broker import Broker, free_port, make_broker
 from services.jars import require_jars
+from services.long import only_if_long
 from services.standalone import wait_for
 from skewless.cli.main import main
 from skewless.errors import SkewlessError
@@ -166,6 +167,7 @@ def _lines(folder: Path) -> Iterator[str]:
         yield from file.read_text().splitlines()
 
 
+@only_if_long
 def test_the_benchmark_measures(spark: SparkSession, broker: Broker) -> None:
     benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kafka.py"))
     load = benchmark["Load"](

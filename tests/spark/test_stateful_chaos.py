@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from services.kept import given_rows, kept_states, set_aside
+from services.long import only_if_long
 from services.random_owner import chained
 from services.standalone import HERE, Program, driver, require_java, wait_for
 
 pytestmark = pytest.mark.spark
-chaos_long = pytest.mark.skipif(not os.environ.get("SKEWLESS_CHAOS"), reason="takes minutes: set SKEWLESS_CHAOS=1")
 
 WORKERS: Final = 4
 BATCH: Final = 80
@@ -38,7 +38,7 @@ Rows = list[tuple[str | None, int]]
     ("seed", "moments"),
     [
         (1, ["partly", "uncommitted"]),
-        *(pytest.param(seed, None, marks=chaos_long) for seed in range(2, 13)),
+        *(pytest.param(seed, None, marks=only_if_long) for seed in range(2, 13)),
     ],
 )
 @pytest.mark.usefixtures("kernels")
