@@ -142,8 +142,8 @@ def test_equals_its_naive_twin(
     seed: int,
 ) -> None:
     grouping = TakeTurns(n_workers=workers) if name == "take_turns" else make_grouping(name, n_workers=workers)
-    if grouping.coordinated:  # no more than 100 barriers: with slow streams there are many between two tuples
-        tuples = min(tuples, max(1, rate * batch_ms // 10))
+    # No more than 1,000 batches, 100 with barriers: with slow streams there are many between two tuples.
+    tuples = min(tuples, max(1, rate * batch_ms // (10 if grouping.coordinated else 1)))
     stream = make_stream("country-half-skew-r80")
     simulation = Simulation(
         grouping,
