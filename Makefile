@@ -18,7 +18,7 @@ demo: setup ## A stream with one hot key through four groupings on Spark; table 
 	$(BIN)/skewless demo --plot demo/load.png
 
 test: setup ## Everything that must be green: lint, types, import rules, tests
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync types classes kernels lint imports
+	@$(MAKE) --no-print-directory --jobs 2 types classes kernels lint imports
 	@$(MAKE) --no-print-directory unit
 
 lint: setup
@@ -36,7 +36,7 @@ classes: setup
 	@$(BIN)/python tests/services/class_archive.py
 
 kernels: setup
-	@$(BIN)/python tests/services/kernels.py >/dev/null 2>&1
+	@$(BIN)/python tests/services/kernels.py
 
 unit: setup classes
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 10

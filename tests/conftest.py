@@ -52,7 +52,7 @@ def kernels() -> None:
 
 @pytest.fixture(scope="session")
 def spark(kernels: None) -> Iterator[SparkSession]:  # noqa: ARG001
-    """Give a local session with one core; without Java its tests are skipped, but not in CI."""
+    """Give a local session with two cores; without Java its tests are skipped, but not in CI."""
     reason = ""
     with warnings.catch_warnings():
         # A start that fails leaves the pipe to its process open.

@@ -49,19 +49,21 @@ def make_archive() -> None:
     options = f"{_ALWAYS} -XX:ArchiveClassesAtExit={temporary}"
     try:
         # Until there is nobody left who could write to its output: Java writes the archive when Python has ended.
-        done = subprocess.run(
+        subprocess.run(
             [sys.executable, __file__],
             env=os.environ | {"SPARK_SUBMIT_OPTS": options, _TRAIN: "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
+            check=True,
             timeout=300,
         )
-        if done.returncode or not temporary.exists():
-            sys.stderr.write(f"no archive of Spark's classes, so tests take longer:\n{done.stdout[-2000:]}\n")
-        else:
-            temporary.rename(archive)
+        temporary.rename(archive)
+        for other in archive.parent.glob("classes-*.jsa"):
+            if other != archive:  # of a Java or Spark that was here before; each has 200 MB
+                other.unlink()
+    except (subprocess.SubprocessError, FileNotFoundError) as error:  # an archive saves time and nothing else
+        told = (getattr(error, "output", None) or b"")[-2000:].decode(errors="replace")
+        sys.stderr.write(f"no archive of Spark's classes, so tests take longer: {error}\n{told}")
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from skewless import GROUPINGS, Simulation, make_stream, simulate
@@ -30,5 +32,6 @@ def _compile_more() -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # groupings remark on so few keys
     compile_kernels()
     _compile_more()
