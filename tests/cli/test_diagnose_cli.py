@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.command import run_apart
+from services.command import run_apart, run_here
 from skewless.cli.main import main
 
 FEW = ("-g", "key", "-g", "partial_key", "-g", "shuffle")
@@ -23,21 +23,19 @@ def clicks(tmp_path: Path) -> Path:
     return path
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
-    with pytest.raises(SystemExit) as exit_info:
-        main(["diagnose", *arguments])
-    output = capsys.readouterr()
-    assert exit_info.value.code == 0, output.err
-    return output.out, output.err
+def printed(*arguments: str) -> tuple[str, str]:
+    done = run_here("diagnose", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
 
 
-def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    output, _ = printed(capsys, *arguments, "--json")
+def as_json(*arguments: str) -> Any:
+    output, _ = printed(*arguments, "--json")
     return json.loads(output)
 
 
-def test_the_tables_and_the_verdict(clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output, error = printed(capsys, str(clicks), "--key", "article", "--top", "2", *FEW)
+def test_the_tables_and_the_verdict(clicks: Path) -> None:
+    output, error = printed(str(clicks), "--key", "article", "--top", "2", *FEW)
     lines = [line.rstrip() for line in output.splitlines()]
     assert error == ""
     assert lines[0] == "clicks.csv:article: 2,000 rows, 21 keys, 10 workers"
@@ -50,8 +48,8 @@ def test_the_tables_and_the_verdict(clicks: Path, capsys: pytest.CaptureFixture[
     assert max(map(len, lines)) <= 80
 
 
-def test_json_has_the_documented_fields(clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = as_json(capsys, str(clicks), "-k", "article", "-w", "5", "--streaming", "--sources", "2", *FEW)
+def test_json_has_the_documented_fields(clicks: Path) -> None:
+    result = as_json(str(clicks), "-k", "article", "-w", "5", "--streaming", "--sources", "2", *FEW)
     assert set(result) == {
         "label", "rows", "distinct", "workers", "workers_from", "hottest", "predictions", "use", "verdict", "reason",
         "streaming", "sources", "tuples", "seed",
@@ -64,25 +62,25 @@ def test_json_has_the_documented_fields(clicks: Path, capsys: pytest.CaptureFixt
     assert result["use"] == result["verdict"]
 
 
-def test_what_spark_combines_needs_no_help(clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = as_json(capsys, str(clicks), "-k", "article", "-a", "count", "-a", "avg", *FEW)
+def test_what_spark_combines_needs_no_help(clicks: Path) -> None:
+    result = as_json(str(clicks), "-k", "article", "-a", "count", "-a", "avg", *FEW)
     assert (result["use"], result["verdict"]) == (None, "combined on the map side")
-    assert as_json(capsys, str(clicks), "-k", "article", "-a", "median", *FEW)["use"] == "shuffle"
+    assert as_json(str(clicks), "-k", "article", "-a", "median", *FEW)["use"] == "shuffle"
 
 
-def test_streams_limits_and_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = as_json(capsys, "--stream", "country-skew-r0", "--limit", "30000", *FEW)
+def test_streams_limits_and_text(tmp_path: Path) -> None:
+    result = as_json("--stream", "country-skew-r0", "--limit", "30000", *FEW)
     assert (result["rows"], result["verdict"]) == (30_000, "no skew worth handling")
     (tmp_path / "keys").write_text("a\n" * 30 + "b\n")
-    result = as_json(capsys, str(tmp_path / "keys"), "-g", "key", "--limit", "20", "-w", "3")
+    result = as_json(str(tmp_path / "keys"), "-g", "key", "--limit", "20", "-w", "3")
     assert (result["label"], result["rows"], result["distinct"]) == ("keys", 20, 1)
 
 
-def test_the_picture(clicks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_picture(clicks: Path, tmp_path: Path) -> None:
     clicks.write_text("article\n" + "$a_{b\n" * 9 + "\x07名\n" * 3)  # neither a formula nor a bell
     for name, start in (("new/head.png", b"\x89PNG"), ("head.svg", b"<?xml")):
         picture = tmp_path / name
-        _, error = printed(capsys, str(clicks), "-k", "article", "-g", "key", "--plot", str(picture))
+        _, error = printed(str(clicks), "-k", "article", "-g", "key", "--plot", str(picture))
         assert error == f"The hottest keys are drawn in {picture}\n"
         assert picture.read_bytes().startswith(start)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from skewless.cli.main import main
+from services.command import run_here
 
 pytest.importorskip("pyspark")
 
@@ -38,12 +38,9 @@ def settings(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return told
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main(["run", *arguments])
-    printed = capsys.readouterr()
-    return int(caught.value.code or 0), printed.out, printed.err
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = run_here("run", *arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
 def example(name: str, tmp_path: Path, *directories: str) -> str:
@@ -59,19 +56,18 @@ def example(name: str, tmp_path: Path, *directories: str) -> str:
 FEW: Final = ["--tuples", "400", "--sources", "1", "--workers", "2", "--batch-size", "200"]
 
 
-def test_what_init_writes_runs_as_it_is(capsys: pytest.CaptureFixture[str], settings: dict[str, Any]) -> None:
-    with pytest.raises(SystemExit):
-        main(["init", "mine.toml"])
-    code, out, err = run(capsys, "mine.toml", *FEW, "--batch")
+def test_what_init_writes_runs_as_it_is(settings: dict[str, Any]) -> None:
+    assert run_here("init", "mine.toml").returncode == 0
+    code, out, err = run("mine.toml", *FEW, "--batch")
     assert (code, err) == (0, "")
     assert "batch 0: the largest of the rows it changed" in out
     assert "even on country-skew-r80 (Spark, batch)" in out
     assert settings == {"master": "local[12]", "log": None}
 
 
-def test_clicks_into_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_clicks_into_a_directory(tmp_path: Path) -> None:
     file = example("clicks.toml", tmp_path, "clicks-per-country")
-    code, out, _ = run(capsys, file, *FEW, "--json")
+    code, out, _ = run(file, *FEW, "--json")
     report = json.loads(out)
     assert (code, report["tuples"], report["batches"]) == (0, 400, 2)
     rows = pq.read_table(tmp_path / "clicks-per-country").to_pylist()
@@ -88,12 +84,12 @@ bb,7,1,
 """
 
 
-def test_trades_to_average_prices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_trades_to_average_prices(tmp_path: Path) -> None:
     """The whole example, and what it says of an expression that Spark does not understand."""
     (tmp_path / "trades").mkdir()
     (tmp_path / "trades" / "monday.csv").write_text(TRADES)
     file = example("vwap.toml", tmp_path, "vwap-per-hour", "bad-trades")
-    code, out, err = run(capsys, file, "--verify", "--workers", "2")
+    code, out, err = run(file, "--verify", "--workers", "2")
     assert (code, err) == (0, "")
     assert "equal to a plain groupBy │ yes" in out
     assert "the field 'price' is not of type decimal(12, 4)" in out
@@ -106,7 +102,7 @@ def test_trades_to_average_prices(capsys: pytest.CaptureFixture[str], tmp_path: 
     ]  # fmt: skip
     broken = Path(file).read_text().replace("upper(trim(symbol))", "uper(symbol").replace("price * size", "p")
     (tmp_path / "broken.toml").write_text(broken)
-    code, out, err = run(capsys, "broken.toml")
+    code, out, err = run("broken.toml")
     assert (code, out) == (2, "")
     first, second = (line for line in err.splitlines() if line.startswith("skewless: "))  # PySpark logs as well
     assert first.startswith("skewless: broken.toml:15: sql.key: cannot make sense of 'uper(symbol': ")
