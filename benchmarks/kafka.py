@@ -29,13 +29,13 @@ from rich.table import Table
 
 from skewless import make_grouping
 from skewless.combiners import Count
-from skewless.kafka_address import Address
 from skewless.producing import make_feed, produce
 from skewless.producing.formats import Text
+from skewless.producing.kafka_address import Address
 from skewless.producing.kafka_target import KafkaTarget
+from skewless.runner.inputs.kafka import FETCH
 from skewless.spark import group
-from skewless.spark.kafka import FETCH
-from skewless.spark.session import make_session
+from skewless.spark.deploy.session import make_session
 
 _STREAM: Final = "country-skew-r80"
 _TOPIC: Final = "tuples"

@@ -28,8 +28,8 @@ from rich.table import Table
 from skewless import Grouping, make_grouping
 from skewless.combiners import Count
 from skewless.spark import Cost, group
+from skewless.spark.deploy.session import make_session
 from skewless.spark.route import worker_column
-from skewless.spark.session import make_session
 from skewless.spark.stream_source import register
 
 _GROUPINGS: Final = ("key", "partial_key", "shuffle", "dynamic_key", "even")

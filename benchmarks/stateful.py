@@ -33,9 +33,9 @@ from rich.table import Table
 from skewless import Even, Grouping, Key, Router, Zipf
 from skewless.groupings import State
 from skewless.processors import KeyState, Processor, Row
+from skewless.processors.substreams import substreams_of
 from skewless.spark import Ledger, group
-from skewless.spark.session import make_session
-from skewless.substreams import substreams_of
+from skewless.spark.deploy.session import make_session
 
 _WORKERS: Final = 10
 _BATCHES: Final = 6  # the first of which is not counted

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skewless.processors import KeyState, Processor, Row
 from skewless.spark import group
-from skewless.spark.session import make_session
+from skewless.spark.deploy.session import make_session
 
 TIME_TO_LIVE = timedelta(hours=1)
 

@@ -69,7 +69,7 @@ def spark(kernels: None) -> Iterator[SparkSession]:  # noqa: ARG001
 
 
 def _start_spark() -> SparkSession:
-    from skewless.spark.session import make_session
+    from skewless.spark.deploy.session import make_session
 
     settings = {"spark_sql_shuffle_partitions": "2", "spark_driver_memory": "2g"}
     with suppress(Unavailable):  # the tests that need it say so

@@ -6,7 +6,6 @@
 1.6
 """
 
-from skewless.arrivals import Daily, Ramp, Steady
 from skewless.errors import SkewlessError
 from skewless.groupings import (
     GROUPINGS,
@@ -38,8 +37,8 @@ from skewless.groupings import (
     make_grouping,
 )
 from skewless.hashing import hash_keys
-from skewless.keyed_state import KeyedState, StateResult
-from skewless.simulate import Result, Simulation, simulate
+from skewless.simulation.keyed_state import KeyedState, StateResult
+from skewless.simulation.simulator import Result, Simulation, simulate
 from skewless.streams import (
     STREAMS,
     CountryHalfSkew,
@@ -52,6 +51,7 @@ from skewless.streams import (
     Zipf,
     make_stream,
 )
+from skewless.streams.arrivals import Daily, Ramp, Steady
 
 __version__ = "0.1.0"
 

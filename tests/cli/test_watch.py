@@ -20,8 +20,8 @@ from services.command import SKEWLESS, run_here
 from skewless import Auto
 from skewless.cli.main import main
 from skewless.cli.watch import bar, render, sparkline
-from skewless.spark.ledger import Ledger, WorkerReport
-from skewless.spark.observer import BatchMetrics, Observer
+from skewless.observing.observer import BatchMetrics, Observer
+from skewless.storage.ledger import Ledger, WorkerReport
 
 
 def write_batch(ledger: Ledger, batch: int, loads: list[int], hot: str = "[red]DE") -> None:
@@ -241,7 +241,7 @@ def test_targets_that_are_not_there_are_warnings(
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert [text.partition("(")[0] for text in warnings] == ["PrometheusSink", "InfluxSink"]
     assert len(re.findall("#DIST: TotalCount: ", printed.err)) == 5
-    assert not logging.getLogger("skewless.sinks.log").handlers
+    assert not logging.getLogger("skewless.observing.log").handlers
 
 
 def test_a_broken_ledger_is_one_line_and_code_2(ledger: Ledger) -> None:

@@ -15,9 +15,9 @@ from services.batches import batch_metrics
 from services.influx import PASSWORD, USER, running_influx
 from services.prometheus import running_prometheus
 from services.standalone import wait_for
-from skewless.sinks import InfluxSink, PrometheusSink, Query
-from skewless.sinks.influx import lines
-from skewless.sinks.prometheus import FAMILIES
+from skewless.observing import InfluxSink, PrometheusSink, Query
+from skewless.observing.influx import lines
+from skewless.observing.prometheus import FAMILIES
 
 DASHBOARDS: Final = Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards"
 QUERY: Final = Query(name="a query/of.ours", tags={"grouping": "even"})

@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from skewless.cli.main import app
-from skewless.sinks import InfluxSink
+from skewless.observing import InfluxSink
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
@@ -114,7 +114,7 @@ def options_of(compose: dict[str, Any], service: str) -> tuple[str, list[str], t
 def test_the_demo_can_be_built_and_its_parts_meet(compose: dict[str, Any]) -> None:
     pytest.importorskip("pyspark")
     from skewless.cli.run import given_flags
-    from skewless.definition.build import make_job
+    from skewless.runner.config.job import make_job
 
     _, arguments, context = options_of(compose, "pipeline")
     assert arguments[0] == "/opt/demo/pipeline.toml"  # where the Dockerfile puts it

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naive.in_flight import keep_in_flight as naive_keep_in_flight
-from skewless.arrivals import SECOND
 from skewless.experiments.base import Rows
 from skewless.experiments.dstream.application import run, share_within, swing, totals
 from skewless.experiments.dstream.in_flight import GROUP, GROUPINGS, flow, grouping_of, keep_in_flight
+from skewless.streams.arrivals import SECOND
 
 
 @given(

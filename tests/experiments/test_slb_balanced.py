@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skewless.arrivals import Steady
 from skewless.experiments.slb.balanced import ELASTIC, MEASURED, balance_rows, balanced, balancer, steps_deviation
 from skewless.experiments.slb.one_each import OneEach
 from skewless.experiments.slb.two_streams import KEYS
 from skewless.hashing import hash_keys
+from skewless.processors.substreams import substreams_of
 from skewless.streams import Zipf
-from skewless.substreams import substreams_of
+from skewless.streams.arrivals import Steady
 
 
 @pytest.mark.parametrize("name", KEYS)

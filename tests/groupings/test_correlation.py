@@ -14,7 +14,7 @@ from naive.substream import worker_loads
 from skewless import Correlation, SkewlessError
 from skewless.groupings.correlation import covary, even_out, overall_imbalance, relabel, split
 from skewless.metrics import imbalance, moved_percent
-from skewless.substreams import representatives
+from skewless.processors.substreams import representatives
 
 
 @st.composite

@@ -15,7 +15,7 @@ from naive.eager import engaged as naive_engaged
 from naive.eager import rebalanced as naive_rebalanced
 from skewless import Eager, SkewlessError, State
 from skewless.groupings.eager import engaged, rebalanced
-from skewless.substreams import representatives
+from skewless.processors.substreams import representatives
 
 LOADS = st.integers(0, 12) | st.sampled_from([0, 30, 100])
 

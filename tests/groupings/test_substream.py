@@ -29,7 +29,7 @@ from skewless import (
     UniversalRebalancing,
 )
 from skewless.groupings.substream import by_table, largest_first, worker_loads
-from skewless.substreams import representatives, substreams_of
+from skewless.processors.substreams import representatives, substreams_of
 
 KEYS = st.lists(st.integers(0, 2**64 - 1), max_size=20)
 ALL: list[type[SubstreamGrouping]] = [Eager, Correlation, UniversalRebalancing, TwoChoices, Flux]

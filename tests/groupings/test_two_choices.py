@@ -11,7 +11,7 @@ from skewless import TwoChoices
 from skewless.groupings.substream import largest_first
 from skewless.groupings.two_choices import place_by_two_choices
 from skewless.hashing import make_salt
-from skewless.substreams import representatives
+from skewless.processors.substreams import representatives
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.integers(0, 100), st.integers(1, 8))

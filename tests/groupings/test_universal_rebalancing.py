@@ -13,7 +13,7 @@ from skewless import SkewlessError, UniversalRebalancing
 from skewless.groupings.universal_rebalancing import evenest_function
 from skewless.hashing import make_salt
 from skewless.metrics import variance
-from skewless.substreams import representatives
+from skewless.processors.substreams import representatives
 
 
 @given(

@@ -10,9 +10,9 @@ import pytest
 
 from skewless import producing
 from skewless.errors import SkewlessError
-from skewless.kafka_address import Address
 from skewless.producing import make_feed, open_target, produce
 from skewless.producing.formats import Json, Text
+from skewless.producing.kafka_address import Address
 
 pytest.importorskip("confluent_kafka")
 

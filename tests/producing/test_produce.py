@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.arrivals import SECOND, Arrivals, Ramp, Steady
 from skewless.errors import SkewlessError
 from skewless.producing import Feed, Produced, Progress, Target, make_feed, produce
+from skewless.streams.arrivals import SECOND, Arrivals, Ramp, Steady
 
 TICK = 2_000_000  # ns that a row may wait for the next ones, to go with them
 

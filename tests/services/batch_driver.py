@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
 from skewless.errors import SkewlessError
 from skewless.spark import Cost, group
-from skewless.spark.session import make_session, one_line_errors, ship
+from skewless.spark.deploy.session import make_session, one_line_errors, ship
 from skewless.spark.stream_source import NAME, register
 
 KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"

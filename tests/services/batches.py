@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skewless.spark.ledger import Ledger, WorkerReport
-from skewless.spark.observer import BatchMetrics, Metrics
+from skewless.observing.observer import BatchMetrics, Metrics
+from skewless.storage.ledger import Ledger, WorkerReport
 
 
 def batch_metrics(

@@ -72,7 +72,7 @@ def _train() -> None:
     """Do what loads most of the classes that tests need: files of every kind, windows, state, Python, a stream."""
     from skewless.combiners import Combiner, Count, Variance
     from skewless.spark import group
-    from skewless.spark.session import make_session
+    from skewless.spark.deploy.session import make_session
 
     spark = make_session("local[2]", spark_sql_shuffle_partitions="2")
     rows = spark.range(500).selectExpr("id % 7 AS k", "id AS v", "timestamp_seconds(id) AS ts")

@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from skewless import GROUPINGS, Simulation, make_stream, simulate
-from skewless.substreams import substreams_of
+from skewless.processors.substreams import substreams_of
 
 
 def compile_kernels() -> None:

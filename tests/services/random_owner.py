@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skewless import Grouping, Router, State
 from skewless.processors import KeyState, Processor, Row
-from skewless.substreams import substreams_of
+from skewless.processors.substreams import substreams_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from services.random_owner import Chain, RandomOwner
 from skewless.processors import KeyState, Row
 from skewless.spark import group
-from skewless.spark.session import make_session
+from skewless.spark.deploy.session import make_session
 
 
 class Held(Chain):

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from skewless.combiners import Count
 from skewless.spark import Cost, group
-from skewless.spark.session import make_session
+from skewless.spark.deploy.session import make_session
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from services.standalone import Cluster, Program, driver, kill, running_cluster,
 
 pytest.importorskip("pyspark")
 
-from skewless.spark.packing import pack_environment
+from skewless.spark.deploy.packing import pack_environment
 
 pytestmark = pytest.mark.spark
 

@@ -27,7 +27,7 @@ def client(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
-        "spark.python.daemon.module": "skewless.spark.daemon",
+        "spark.python.daemon.module": "skewless.spark.deploy.daemon",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }

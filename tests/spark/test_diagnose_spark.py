@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skewless import SkewlessError, hash_keys
-from skewless.key_distribution import HEAD, KeyDistribution
+from skewless.diagnosis.key_distribution import HEAD, KeyDistribution
+from skewless.runner.inputs.base import open_table
 from skewless.spark import diagnose
-from skewless.spark.diagnosis import _classes, count_keys, open_table
-from skewless.spark.plan import parse_plan, read_split
+from skewless.spark.explanation import parse_plan, read_split
+from skewless.spark.key_counts import _classes, count_keys
 from skewless.streams import KeyFile
 
 pytestmark = pytest.mark.spark
@@ -137,8 +138,8 @@ def test_bad_input_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPat
 
 def test_the_package_gives_the_functions_whatever_was_imported_before() -> None:
     import skewless.spark
-    import skewless.spark.diagnosis
-    import skewless.spark.plan
+    import skewless.spark.explanation
+    import skewless.spark.key_counts
 
     assert callable(skewless.spark.diagnose)
     assert callable(skewless.spark.explain)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from skewless.combiners import Count, Distinct, Sum, TopK
 from skewless.spark import explain, group
-from skewless.spark.plan import parse_plan, read_split
+from skewless.spark.explanation import parse_plan, read_split
 
 pytestmark = pytest.mark.spark
 

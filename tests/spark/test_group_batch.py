@@ -233,9 +233,9 @@ def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: 
 
 
 def test_the_package_gives_the_function_whatever_was_imported_before() -> None:
+    import skewless.runner.pipeline
     import skewless.spark
     import skewless.spark.grouped
-    import skewless.spark.pipeline
 
     assert callable(skewless.spark.group)
 

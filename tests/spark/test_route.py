@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skewless import DistributionAware, Even, Grouping, Key, SkewlessError
-from skewless.spark.ledger import Ledger, WorkerReport
 from skewless.spark.route import begin
-from skewless.spark.shared_directory import SharedDirectory
+from skewless.storage.batch_directory import SharedDirectory
+from skewless.storage.ledger import Ledger, WorkerReport
 
 pytest.importorskip("pyspark")
 
@@ -65,7 +65,7 @@ def unreachable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise OSError("the store does not answer")
 
     monkeypatch.setattr(SharedDirectory, "read", read)
-    monkeypatch.setattr("skewless.spark.shared_directory.sleep", lambda _: None)
+    monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
     return tried
 
 
@@ -95,7 +95,7 @@ def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: p
         return read(self, folder, name)
 
     monkeypatch.setattr(SharedDirectory, "read", sometimes)
-    monkeypatch.setattr("skewless.spark.shared_directory.sleep", lambda _: None)
+    monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
     assert int(begin(grouping, ledger, 0, 1, 0).snapshot()["barriers"]) == 1
 
 

@@ -320,7 +320,7 @@ def test_through_spark_connect(kernels: None, tmp_path: Path) -> None:  # noqa: 
     command = [spark_command("spark-submit"), "--master", "local[2]", "--driver-memory", "1g"]
     for setting in ("spark.connect.grpc.binding.address=127.0.0.1", "spark.connect.grpc.binding.port=0"):
         command += ["--conf", setting]
-    command += ["--conf", "spark.python.daemon.module=skewless.spark.daemon", "--conf", "spark.ui.enabled=false"]
+    command += ["--conf", "spark.python.daemon.module=skewless.spark.deploy.daemon", "--conf", "spark.ui.enabled=false"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with running(command, tmp_path, "server", **path) as server:
         port = wait_for(lambda: find(server, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.groupings import GROUPINGS
-from skewless.keyed_state import KeyedState
-from skewless.simulate import Result, simulate
+from skewless.simulation.keyed_state import KeyedState
+from skewless.simulation.simulator import Result, simulate
 
 
 def _as_time(milliseconds: float) -> str:

@@ -17,7 +17,7 @@ from skewless.cli.run import Master, SparkLog, require_spark, run_with_progress,
 from skewless.groupings import Even, Grouping, Key, PartialKey, Shuffle
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
-    from skewless.spark.report import RunReport
+    from skewless.runner.run_report import RunReport
 
 _WARM_UP: Final = 500
 
@@ -42,8 +42,8 @@ def demo_command(
     Example: skewless demo --plot demo/load.png
     """
     require_spark()
-    from skewless.spark.inputs import NamedStream  # noqa: PLC0415 - see above
-    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
+    from skewless.runner.inputs.base import NamedStream  # noqa: PLC0415 - see above
+    from skewless.runner.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
     if plot is not None:

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from skewless.cli import options
 from skewless.cli.run import SparkLog, require_spark, spark_session
-from skewless.diagnose import Diagnosis, check_request, diagnose
+from skewless.diagnosis.diagnosis import Diagnosis, check_request, diagnose
+from skewless.diagnosis.key_distribution import KeyDistribution
 from skewless.errors import SkewlessError, require_at_least
-from skewless.key_distribution import KeyDistribution
 from skewless.streams import KeyFile, make_stream
 
 
@@ -92,7 +92,7 @@ def diagnose_command(
     else:
         _print(diagnosis)
     if plot is not None:
-        from skewless.plots import plot_head  # noqa: PLC0415 - matplotlib is an extra and slow to import
+        from skewless.simulation.plots import plot_head  # noqa: PLC0415 - matplotlib is an extra and slow to import
 
         plot_head(diagnosis, plot)
         typer.echo(f"The hottest keys are drawn in {plot}", err=True)
@@ -113,8 +113,9 @@ def _counted_by_spark(
     spark_log: str | None,
 ) -> KeyDistribution:
     require_spark()
-    from skewless.spark.diagnosis import count_keys, open_table  # noqa: PLC0415 - PySpark is an extra, slow to import
-    from skewless.spark.session import one_line_errors  # noqa: PLC0415
+    from skewless.runner.inputs.base import open_table  # noqa: PLC0415 - PySpark is an extra, slow to import
+    from skewless.spark.deploy.session import one_line_errors  # noqa: PLC0415
+    from skewless.spark.key_counts import count_keys  # noqa: PLC0415
 
     with spark_session(master, spark_log) as spark, _status("reading with Spark"), one_line_errors():
         if path is None:

@@ -22,7 +22,7 @@ def init_command(
 
     Example: skewless init && skewless run pipeline.toml
     """
-    kept = files("skewless.definition")
+    kept = files("skewless.runner.config")
     if schema:
         typer.echo(kept.joinpath("pipeline.schema.json").read_text(encoding="utf-8"), nl=False)
         return

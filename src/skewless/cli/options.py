@@ -13,15 +13,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from skewless.arrivals import Arrivals, Ramp, Steady
 from skewless.errors import SkewlessError
 from skewless.groupings import Grouping, make_grouping
-from skewless.keyed_state import KeyedState
-from skewless.simulate import Simulation
+from skewless.simulation.keyed_state import KeyedState
+from skewless.simulation.simulator import Simulation
 from skewless.streams import KeyFile, Stream, Topics, make_stream
+from skewless.streams.arrivals import Arrivals, Ramp, Steady
 
 if TYPE_CHECKING:  # it imports matplotlib
-    from skewless.plots import Loads
+    from skewless.simulation.plots import Loads
 
 StreamName = Annotated[
     str | None,
@@ -219,7 +219,7 @@ def check_plot(path: str) -> None:
 
 def draw_loads(results: Sequence[Loads], path: str) -> None:
     """Draw the load per worker and say where."""
-    from skewless.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
+    from skewless.simulation.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
 
     plot_loads(results, path)
     typer.echo(f"The load per worker is drawn in {path}", err=True)

@@ -28,7 +28,7 @@ def pack_command(
     environment.tar.gz --stream country-skew-r80
     """
     require_spark()
-    from skewless.spark.packing import pack_environment  # noqa: PLC0415 - PySpark is an extra
+    from skewless.spark.deploy.packing import pack_environment  # noqa: PLC0415 - PySpark is an extra
 
     with Console(stderr=True).status("packing…"):
         sizes = pack_environment(archive, also=also or (), level=level)

@@ -24,10 +24,10 @@ from skewless.errors import GatheredError, SkewlessError
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
 
-    from skewless.sinks import Query, Sink
-    from skewless.spark.observer import BatchMetrics
-    from skewless.spark.pipeline import Pipeline
-    from skewless.spark.report import RunReport
+    from skewless.observing import Query, Sink
+    from skewless.observing.observer import BatchMetrics
+    from skewless.runner.pipeline import Pipeline
+    from skewless.runner.run_report import RunReport
 
 Master = Annotated[str, typer.Option(help="Where Spark runs: local[12], spark://host:7077…")]
 SparkLog = Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")]
@@ -145,7 +145,7 @@ def run_command(
     Example: skewless run pipeline.toml --workers 20 --output console
     """
     require_spark()
-    from skewless.definition.build import make_job  # noqa: PLC0415 - see above
+    from skewless.runner.config.job import make_job  # noqa: PLC0415 - see above
 
     job = make_job(pipeline_file, given_flags(context))
     observer, spark = job.definition.observer, job.definition.spark
@@ -209,7 +209,7 @@ def require_spark() -> None:
 @contextmanager
 def spark_session(master: str, log: str | None, **settings: str) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end."""
-    from skewless.spark.session import start_session  # noqa: PLC0415
+    from skewless.spark.deploy.session import start_session  # noqa: PLC0415
 
     with Console(stderr=True).status("starting Spark…") if Console(stderr=True).is_terminal else _nothing():
         spark = start_session(master, log=log, spark_sql_shuffle_partitions=str(MERGE_PARTITIONS), **settings)

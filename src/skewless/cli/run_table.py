@@ -12,7 +12,7 @@ from rich.table import Table
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import Row
 
-    from skewless.spark.report import RunReport
+    from skewless.runner.run_report import RunReport
 
 _LEFT: Final = ("key", "window_start", "window_end", "reason")
 

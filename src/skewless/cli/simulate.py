@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from skewless.cli import options
-from skewless.keyed_state import StateResult
-from skewless.simulate import Result, simulate
+from skewless.simulation.keyed_state import StateResult
+from skewless.simulation.simulator import Result, simulate
 
 
 def simulate_command(

@@ -21,8 +21,8 @@ from rich.text import Text
 from skewless.errors import SkewlessError
 
 if TYPE_CHECKING:  # the package around it is about Spark, which every other command does without
-    from skewless.sinks import Sink
-    from skewless.spark.observer import BatchMetrics, Metrics
+    from skewless.observing import Sink
+    from skewless.observing.observer import BatchMetrics, Metrics
 
 _BAR: Final = 40
 _MOST_BARS: Final = 24
@@ -89,9 +89,9 @@ def watch_command(
 
     Example: skewless watch /shared/ledger --quiet --prometheus 9108 --influx 'http://localhost:8086?db=skewless'
     """
-    from skewless.sinks import Query  # noqa: PLC0415 - as above
-    from skewless.spark.ledger import Ledger  # noqa: PLC0415 - as above
-    from skewless.spark.observer import SETTLE_S, Observer  # noqa: PLC0415 - as above
+    from skewless.observing import Query  # noqa: PLC0415 - as above
+    from skewless.observing.observer import SETTLE_S, Observer  # noqa: PLC0415 - as above
+    from skewless.storage.ledger import Ledger  # noqa: PLC0415 - as above
 
     _check_options(interval, as_json=as_json, once=once, quiet=quiet, prometheus=prometheus, writes=bool(influx or log))
     observer = Observer(Ledger(uri=ledger))
@@ -144,8 +144,8 @@ def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, qui
 
 def open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
     """Open what metrics are written to, until the stack is closed."""
-    from skewless.sinks import InfluxSink, LogSink, PrometheusSink  # noqa: PLC0415 - as above
-    from skewless.sinks.prometheus import host_and_port  # noqa: PLC0415 - as above
+    from skewless.observing import InfluxSink, LogSink, PrometheusSink  # noqa: PLC0415 - as above
+    from skewless.observing.prometheus import host_and_port  # noqa: PLC0415 - as above
 
     sinks: list[Sink] = []
     if influx is not None:
@@ -172,7 +172,7 @@ class _StderrHandler(logging.Handler):
 
 @contextmanager
 def _logging_to_stderr() -> Iterator[None]:
-    from skewless.sinks.log import LOGGER  # noqa: PLC0415 - as above
+    from skewless.observing.log import LOGGER  # noqa: PLC0415 - as above
 
     logger, handler = logging.getLogger(LOGGER), _StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(query)s %(message)s"))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner
-from skewless.combiners.grouped import count_values, sum_integers
+from skewless.combiners.per_group import count_values, sum_integers
 
 
 @dataclass(frozen=True)

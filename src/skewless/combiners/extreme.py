@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner, require_type
-from skewless.combiners.grouped import is_number, reduce
+from skewless.combiners.per_group import is_number, reduce
 
 
 @dataclass(frozen=True)

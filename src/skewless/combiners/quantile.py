@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.combiners.base import require_type
-from skewless.combiners.grouped import NUMBERS, doubles_of, is_number
+from skewless.combiners.per_group import NUMBERS, doubles_of, is_number
 from skewless.combiners.sketched import Sketched, import_datasketches
 from skewless.errors import SkewlessError
 

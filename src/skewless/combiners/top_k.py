@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner, require_type
-from skewless.combiners.grouped import integers_of
+from skewless.combiners.per_group import integers_of
 from skewless.errors import SkewlessError, require_at_least
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner, require_type
-from skewless.combiners.grouped import (
+from skewless.combiners.per_group import (
     NUMBERS,
     doubles_of,
     integers_of,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings.base import State
-from skewless.groupings.even import Even
-from skewless.planning.plan import Plan
-from skewless.planning.statistics import Statistics
+from skewless.groupings.even.grouping import Even
+from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.statistics import Statistics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least, unknown_name
 from skewless.groupings.base import Grouping, Router, State, mean_loads
+from skewless.groupings.longest_first import longest_first
+from skewless.groupings.rebalance import rebalance
 from skewless.hashing import mix, universal_buckets, universal_choice, universal_salts
-from skewless.planning.longest_first import longest_first
-from skewless.planning.rebalance import rebalance
 from skewless.sketches.key_table import FREE, capacity_for, make_index
 from skewless.sketches.space_saving import SpaceSaving
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from skewless.errors import SkewlessError
 from skewless.groupings.base import Grouping, Router, State
 from skewless.groupings.distribution_aware import look_up
+from skewless.groupings.longest_first import longest_first
 from skewless.hashing import universal_salts
-from skewless.planning.longest_first import longest_first
 from skewless.sketches.key_table import capacity_for, make_index
 
 

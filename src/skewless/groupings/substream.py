@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skewless.errors import require_at_least
 from skewless.groupings.base import Grouping, Router, State
 from skewless.hashing import upper_choice
-from skewless.substreams import require_substreams
+from skewless.processors.substreams import require_substreams
 
 _NOT_YET: Final = -1  # the beginning of the first window, before there was a tuple
 

@@ -13,7 +13,7 @@ from skewless.errors import require_at_least
 from skewless.groupings.base import State
 from skewless.groupings.substream import SubstreamGrouping
 from skewless.hashing import make_salt, random_word, universal_choice
-from skewless.substreams import representatives
+from skewless.processors.substreams import representatives
 
 
 @njit(cache=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from skewless.errors import SkewlessError
-from skewless.kafka_address import SCHEME, Address
 from skewless.producing.base import Target
 from skewless.producing.feed import KEYS, PARTS, Feed, make_feed
 from skewless.producing.file_target import STDOUT, FileTarget
 from skewless.producing.formats import Csv, choose_format
+from skewless.producing.kafka_address import SCHEME, Address
 from skewless.producing.produce import CLOSED, INTERRUPTED, Produced, Progress, produce
 
 

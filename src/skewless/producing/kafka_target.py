@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.kafka_address import SCHEME, Address
 from skewless.producing.base import Target
 from skewless.producing.formats import Format, written
+from skewless.producing.kafka_address import SCHEME, Address
 
 _CLIENT: Final = "kafka."
 _OWN: Final = ("format", "timeout")

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.arrivals import SECOND, Arrivals
 from skewless.producing.base import Target
 from skewless.producing.feed import Feed
+from skewless.streams.arrivals import SECOND, Arrivals
 
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"

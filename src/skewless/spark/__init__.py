@@ -9,21 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from skewless.spark.diagnosis import diagnose
+    from skewless.spark.deploy.session import ship
+    from skewless.spark.explanation import explain
     from skewless.spark.grouped import Grouped, group
-    from skewless.spark.ledger import Ledger
-    from skewless.spark.plan import explain
-    from skewless.spark.session import ship
+    from skewless.spark.key_counts import diagnose
     from skewless.spark.work import Cost
+    from skewless.storage.ledger import Ledger
 
 _HOMES: Final = {
-    "Cost": "work",
-    "Grouped": "grouped",
-    "Ledger": "ledger",
-    "diagnose": "diagnosis",
-    "explain": "plan",
-    "group": "grouped",
-    "ship": "session",
+    "Cost": "skewless.spark.work",
+    "Grouped": "skewless.spark.grouped",
+    "Ledger": "skewless.storage.ledger",
+    "diagnose": "skewless.spark.key_counts",
+    "explain": "skewless.spark.explanation",
+    "group": "skewless.spark.grouped",
+    "ship": "skewless.spark.deploy.session",
 }
 
 __all__ = ["Cost", "Grouped", "Ledger", "diagnose", "explain", "group", "ship"]
@@ -32,4 +32,4 @@ __all__ = ["Cost", "Grouped", "Ledger", "diagnose", "explain", "group", "ship"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)

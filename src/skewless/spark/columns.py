@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from skewless.errors import SkewlessError, unknown_name
 from skewless.processors import Processor
-from skewless.spark.session import reason_of
+from skewless.spark.deploy.session import reason_of
 
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 

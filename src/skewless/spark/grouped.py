@@ -20,7 +20,7 @@ from skewless.groupings import Auto, Even, Grouping, make_grouping
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
 from skewless.spark.columns import columns_of, has_watermark, micros_of, require_column, require_keys
-from skewless.spark.ledger import Ledger
+from skewless.spark.explanation import explain
 from skewless.spark.merge import (
     TIME,
     WINDOW,
@@ -32,12 +32,12 @@ from skewless.spark.merge import (
     quoted,
     safe_names,
 )
-from skewless.spark.plan import explain
 from skewless.spark.route import require_retry_guards, worker_and_arrival, worker_column
-from skewless.spark.shared_directory import SharedDirectory, absolute
-from skewless.spark.state_store import StateStore
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost, Work
+from skewless.storage.batch_directory import SharedDirectory, absolute
+from skewless.storage.ledger import Ledger
+from skewless.storage.state_store import StateStore
 
 WORKER: Final = "skewless_worker"
 

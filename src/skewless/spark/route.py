@@ -18,8 +18,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from skewless.errors import SkewlessError
 from skewless.groupings import Grouping, Router, State
-from skewless.spark.ledger import Ledger
-from skewless.substreams import represented
+from skewless.processors.substreams import represented
+from skewless.storage.ledger import Ledger
 
 # A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
 # would lose or double rows; with both of these on, Spark runs them all again.

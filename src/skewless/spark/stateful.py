@@ -22,12 +22,12 @@ from pyspark import TaskContext
 from skewless.errors import SkewlessError
 from skewless.groupings import GROUPINGS, Grouping
 from skewless.processors.processing import END, HASH, Processed, Processing, Reject
-from skewless.spark.ledger import Ledger
+from skewless.processors.substreams import representatives, substreams_of
 from skewless.spark.route import begin, micro_batch
-from skewless.spark.shared_directory import SharedDirectory
-from skewless.spark.state_store import KEEP, Before, Manifest, Place, StateStore
 from skewless.spark.work import Cost, make_report
-from skewless.substreams import representatives, substreams_of
+from skewless.storage.batch_directory import SharedDirectory
+from skewless.storage.ledger import Ledger
+from skewless.storage.state_store import KEEP, Before, Manifest, Place, StateStore
 
 ARRIVAL: Final = "skewless_arrival"
 CLOCK: Final = "skewless_clock"

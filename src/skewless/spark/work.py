@@ -17,9 +17,9 @@ from skewless.combiners import Combiner, Count, Max
 from skewless.combiners.partials import Partials
 from skewless.errors import SkewlessError
 from skewless.hashing import hash_keys
-from skewless.spark.ledger import SAMPLE, TOP, Ledger, WorkerReport
 from skewless.spark.merge import PACKED, TIME, pack, safe_names
 from skewless.spark.route import micro_batch
+from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport
 
 PANE: Final = "skewless_pane"
 ROWS: Final = "skewless_rows"

@@ -12,9 +12,9 @@ import pyarrow as pa
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.arrivals import Daily
 from skewless.errors import SkewlessError, require_at_least
 from skewless.hashing import lower_choice, make_salt, random_word
+from skewless.streams.arrivals import Daily
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import draw_ranks, make_alias_table
 

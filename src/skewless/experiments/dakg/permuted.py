@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from skewless.experiments.base import Panel, Preset, Row
 from skewless.experiments.dakg.learned import DEPLOYED_MS, deployed, named_grouping
 from skewless.groupings import DistributionAware, Grouping, PartialKey
+from skewless.groupings.longest_first import longest_first
 from skewless.hashing import lower_choice, make_salt, random_word, universal_buckets, universal_salts
 from skewless.metrics.load import imbalance, sigma
-from skewless.planning.longest_first import longest_first
 from skewless.sketches.space_saving import SpaceSaving
 from skewless.streams import Zipf
 

@@ -24,7 +24,7 @@ from skewless.streams.debs2013 import Positions
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
 
-    from skewless.spark.ledger import WorkerReport
+    from skewless.storage.ledger import WorkerReport
 
 _WARM_UP: Final = 200
 
@@ -52,11 +52,11 @@ def run_on_spark(spark: SparkSession, *, grouping: str, workers: int, tuples: in
 
 def _work(spark: SparkSession, grouping: Grouping, tuples: int) -> list[list[WorkerReport]]:
     """Run two micro-batches, of a file each; give what workers report of them."""
-    from skewless.spark.apps import HEAT_MAP  # noqa: PLC0415 - PySpark is an extra
-    from skewless.spark.inputs import FileInput  # noqa: PLC0415
-    from skewless.spark.ledger import Ledger  # noqa: PLC0415
-    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
+    from skewless.runner.applications.catalogue import HEAT_MAP  # noqa: PLC0415 - PySpark is an extra
+    from skewless.runner.inputs.base import FileInput  # noqa: PLC0415
+    from skewless.runner.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
+    from skewless.storage.ledger import Ledger  # noqa: PLC0415
 
     with TemporaryDirectory() as folder:
         write_readings(Path(folder, "readings"), tuples)

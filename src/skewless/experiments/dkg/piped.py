@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skewless.experiments.base import Check, Preset, Row, Rows, ordered, within
 from skewless.experiments.dkg.routed import BEST_FIRST, STAND_IN, named, rows_of
 from skewless.groupings import DynamicKey, Grouping
-from skewless.simulate import Simulation, simulate
+from skewless.simulation.simulator import Simulation, simulate
 from skewless.streams import make_stream
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
@@ -59,8 +59,8 @@ def _with_fast_clock(grouping: Grouping) -> Grouping:
 
 
 def _run(spark: SparkSession, stream: str, grouping: Grouping, tuples: int, batch: int) -> dict[str, float]:
-    from skewless.spark.inputs import NamedStream  # noqa: PLC0415 - PySpark is an extra
-    from skewless.spark.pipeline import Pipeline  # noqa: PLC0415
+    from skewless.runner.inputs.base import NamedStream  # noqa: PLC0415 - PySpark is an extra
+    from skewless.runner.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 
     source = NamedStream(name=stream, tuples=tuples, sources=_SOURCES, batch_size=batch)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from skewless.experiments.base import SIMULATED, Row, Rows
 from skewless.experiments.dkg.recorded import Recorded, recorded
 from skewless.groupings import DynamicKey, Grouping, make_grouping
-from skewless.simulate import Result, Simulation, simulate
+from skewless.simulation.simulator import Result, Simulation, simulate
 from skewless.streams import SyntheticStream, make_stream
 
 RELEASED: Final = "dynamic_key, as released"

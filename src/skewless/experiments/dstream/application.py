@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from skewless.arrivals import SECOND
 from skewless.experiments.base import Check, Number, Panel, Preset, Row, Rows, close, ordered, within
 from skewless.experiments.dstream.in_flight import RELEASED, flow
 from skewless.metrics import stddev
+from skewless.streams.arrivals import SECOND
 
 LINES: Final = ("partial_key", "distribution_aware", "popularity_aware", RELEASED, "w_choices", "even")
 _ORDER: Final = ("distribution_aware", "partial_key", "popularity_aware")  # by throughput, as the paper has it

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from skewless.arrivals import SECOND
 from skewless.experiments.base import Preset, Row
 from skewless.experiments.dstream.in_flight import flow
 from skewless.metrics import KeySpread, stddev
+from skewless.streams.arrivals import SECOND
 
 THROUGHPUT: Final = "throughput, tuples per second"
 STATE: Final = "workers that keep state of a key, mean"

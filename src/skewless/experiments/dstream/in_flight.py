@@ -16,10 +16,10 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.arrivals import SECOND
 from skewless.groupings import Grouping, PopularityAware, make_grouping
 from skewless.hashing import hash_keys, rehash
 from skewless.streams import StandIn, SyntheticStream, make_stream
+from skewless.streams.arrivals import SECOND
 
 RELEASED: Final = "popularity_aware, as released"
 GROUPINGS: Final = (

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from skewless.experiments.dstream.in_flight import hashes_of
 from skewless.groupings import Even
+from skewless.groupings.even.plan import Plan
 from skewless.hashing import hash_keys, rehash
 from skewless.metrics import precision, recall
-from skewless.planning.plan import Plan
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
 from skewless.sketches.coin_flip import CoinFlip
 from skewless.sketches.count_min import CountMin

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from skewless.arrivals import Arrivals
 from skewless.experiments.base import Row
 from skewless.groupings import Grouping, make_grouping
-from skewless.keyed_state import KeyedState, StateResult
-from skewless.simulate import Result, Simulation, simulate
+from skewless.simulation.keyed_state import KeyedState, StateResult
+from skewless.simulation.simulator import Result, Simulation, simulate
 from skewless.streams import Stream, Topics
+from skewless.streams.arrivals import Arrivals
 
 EVEN: Final = "even, single owner"
 PUBLISHED: Final = "correlation, as published"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, ordered
 from skewless.experiments.slb.balanced import EVEN, LETTERS, MEASURED, balanced, balancer, steps_deviation, words
 from skewless.experiments.slb.findings import FIGURE_5
+from skewless.streams.arrivals import Steady
 
 BUSY: Final = 0.8  # of what workers can do: at more than that even one worker alone has long queues
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skewless.arrivals import Steady
 from skewless.experiments.base import Check, Experiment, Number, Panel, Row, Rows, ordered, within
 from skewless.experiments.slb.balanced import EVEN, LETTERS, balanced, balancer, steps_deviation, words
 from skewless.experiments.slb.figure_5 import points
 from skewless.experiments.slb.findings import FIGURE_6
+from skewless.streams.arrivals import Steady
 
 
 def run(*, grouping: str, workers: int, seconds: int, window_ms: int) -> Iterator[Row]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skewless.arrivals import Ramp
 from skewless.experiments.base import Preset, Row
 from skewless.experiments.slb.balanced import ELASTIC, MEASURED, balanced, balancer, words
-from skewless.keyed_state import HANDOFFS
+from skewless.simulation.keyed_state import HANDOFFS
+from skewless.streams.arrivals import Ramp
 
 
 def points(preset: Preset) -> Iterator[Mapping[str, Any]]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.hashing import hash_keys
-from skewless.keyed_state import SUBSTREAMS
+from skewless.processors.substreams import substreams_of
+from skewless.simulation.keyed_state import SUBSTREAMS
 from skewless.streams import SyntheticStream
-from skewless.substreams import substreams_of
 
 
 @dataclass(frozen=True, kw_only=True)

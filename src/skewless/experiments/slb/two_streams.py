@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from skewless.arrivals import Steady
 from skewless.experiments.base import Preset, Row
 from skewless.experiments.slb.balanced import EVEN, MEASURED, PUBLISHED, balance_rows, balanced, balancer
 from skewless.experiments.slb.one_each import OneEach
 from skewless.streams import Gaussian
+from skewless.streams.arrivals import Steady
 
 CLB: Final = ("correlation", PUBLISHED)
 _NORMAL: Final = Gaussian(mean=30)

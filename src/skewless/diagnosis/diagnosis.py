@@ -1,0 +1,379 @@
+"""Is skew the problem, and what would help: predictions for keys that are counted already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from skewless.combiners import Combiner
+from skewless.diagnosis.key_distribution import Drawn, KeyDistribution, draw
+from skewless.diagnosis.map_side import aggregate_name, combined_on_the_map_side
+from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings import GROUPINGS, Grouping, Key, Shuffle, make_grouping
+from skewless.simulation.simulator import Result, Simulation, simulate
+
+NO_SKEW: Final = "no skew worth handling"
+COMBINED: Final = "combined on the map side"
+NO_HELP: Final = "none of these groupings helps"
+
+_DEFAULT: Final = (
+    "key", "partial_key", "dynamic_key", "d_choices", "w_choices", "key_isolator", "distribution_aware", "even",
+    "shuffle",
+)  # fmt: skip
+_WORTH: Final = 1.5
+_ALIKE: Final = 1.1
+_MOST_WORKERS: Final = 2_000  # with more, the noise of so few tuples per worker would be taken for skew
+_LEAST_TUPLES: Final = 300_000
+_MOST_TUPLES: Final = 1_000_000
+_TUPLES_PER_WORKER: Final = 10_000
+_MOST_BITS: Final = 1 << 30  # the simulator keeps one per key and worker
+_MINUTES: Final = 10  # of virtual time, in which the published groupings get through their warm-up
+_BATCH_MS: Final = 10_000
+_FOR_EVER_MS: Final = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class HotKey:
+    """A key with its rows, and their part of all rows."""
+
+    name: str
+    rows: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a grouping would make of the keys.
+
+    `stage_time` is the load of the most loaded worker against that of a perfectly even split: how much longer the stage
+    takes where the work is per row. `speed_up` is against plain key grouping. The others are the metrics of that name.
+    """
+
+    grouping: str
+    stage_time: float
+    speed_up: float
+    imbalance: float
+    stddev: float
+    dist_cost: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What was found, what is predicted, and what follows.
+
+    `use` is the grouping to use, None where plain Spark does as well. `verdict` is its name, or else why there is none:
+    "no skew worth handling", "combined on the map side" or, of groupings that were chosen by hand, "none of these
+    groupings helps". `reason` says it in a sentence. `tuples` were routed for each prediction. `str()` gives all of it
+    as text, `as_dict()` as plain values.
+    """
+
+    label: str
+    rows: int
+    distinct: int
+    workers: int
+    workers_from: str
+    hottest: tuple[HotKey, ...]
+    predictions: tuple[Prediction, ...]
+    use: str | None
+    verdict: str
+    reason: str
+    streaming: bool
+    sources: int
+    tuples: int
+    seed: int
+
+    @property
+    def heading(self) -> str:
+        """The data in a line."""
+        origin = f" ({self.workers_from})" if self.workers_from else ""
+        return (
+            f"{self.label}: {_counted(self.rows, 'row')}, {_counted(self.distinct, 'key')}, "
+            f"{_counted(self.workers, 'worker')}{origin}"
+        )
+
+    @property
+    def basis(self) -> str:
+        """What the predictions rest on, in a line."""
+        job = "a stream" if self.streaming else "a batch job"
+        return f"Predicted by routing {self.tuples:,} tuples of these keys as {job} with {self.sources} sources would."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the diagnosis as plain values, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        width = max(len(hot.name) for hot in self.hottest)
+        keys = [f"  {hot.name:<{min(width, 40)}}  {100 * hot.share:6.2f} %  {hot.rows:,}" for hot in self.hottest]
+        heads = ("stage time", "speed-up", "λ %", "stddev", "dist_cost")
+        table = [f"  {'grouping':<20}" + "".join(f"{head:>12}" for head in heads)]
+        for one in self.predictions:
+            mark = "*" if one.grouping == self.use else " "
+            table.append(
+                f"{mark} {one.grouping:<20}{one.stage_time:>12.2f}{one.speed_up:>12.2f}{one.imbalance:>12.1f}"
+                f"{one.stddev:>12.3f}{one.dist_cost:>12.2f}"
+            )
+        return "\n".join([self.heading, *keys, "", *table, "", self.basis, f"Verdict: {self.verdict}", self.reason])
+
+
+def diagnose(
+    distribution: KeyDistribution,
+    *,
+    n_workers: int,
+    groupings: Sequence[str] | None = None,
+    aggregates: Sequence[str | Combiner] = (),
+    streaming: bool = False,
+    n_sources: int = 5,
+    top: int = 10,
+    seed: int = 0,
+    workers_from: str = "",
+    progress: Callable[[str], None] | None = None,
+) -> Diagnosis:
+    """Predict what each grouping makes of these keys, and say which one to use, if any.
+
+    Every prediction comes from the grouping itself, run in the simulator on tuples drawn from the distribution in
+    random order. Data whose order is not random, such as sorted files and hot keys that change, differs from that.
+
+    The rule: the time of a job is that of its most loaded worker, and of merging, where a partial result is taken to
+    cost as much as a row. Of all groupings within 10 % of the shortest time, the one with the fewest partial results is
+    recommended. Where plain key grouping takes less than one and a half times as long as the most even split, or Spark
+    combines all `aggregates` on the map side, skew is not the problem and none is.
+
+    Parameters
+    ----------
+    groupings: names; default: those that suit any job.
+    aggregates: what is to be computed, as names of Spark's functions or combiners; empty is work on every row.
+    streaming: predict for a stream, in which time passes and sources share every ten seconds what they learned; in a
+        batch job each learns alone, and the clock stands still.
+    n_sources: map tasks that route side by side.
+    top: hottest keys to name.
+    seed: fixes the order of the tuples and the hashes of the groupings.
+    workers_from: where the number of workers comes from, to be told with it.
+    progress: is called with the name of each grouping before it runs.
+
+    >>> import pyarrow as pa
+    >>> counts = np.array([80_000] + 100 * [200])
+    >>> skewed = KeyDistribution.of_counts("clicks", pa.array(range(101)), counts)
+    >>> diagnosis = diagnose(skewed, n_workers=10, groupings=["key", "partial_key", "shuffle"])
+    >>> diagnosis.use, diagnosis.hottest[0]
+    ('shuffle', HotKey(name='0', rows=80000, share=0.8))
+    >>> print(diagnosis.reason)  # doctest: +NORMALIZE_WHITESPACE
+    one key, '0', has 80.0 % of the rows: with 10 workers plain grouping takes 8.2 times as long as an even split; use
+    grouping='shuffle' (1.00 times, 10.0 partial results per key)
+    >>> diagnose(skewed, n_workers=10, groupings=["key"], aggregates=["sum", "count"]).verdict
+    'combined on the map side'
+    """
+    chosen = check_request(n_workers, groupings, aggregates, n_sources, top, seed)
+    tuples = min(max(_LEAST_TUPLES, _TUPLES_PER_WORKER * n_workers), _MOST_TUPLES, _MOST_BITS // n_workers)
+    predictor = _Predictor(distribution, tuples, streaming, n_sources, seed)
+    results = []
+    for grouping in chosen:
+        if progress is not None:
+            progress(grouping.name)
+        results.append(predictor.predict(grouping))
+    plain = next((result for result in results if result.grouping == Key.name), None)
+    if plain is None:
+        plain = predictor.predict(Key(n_workers=n_workers))
+    predictions = [_compared(result, plain) for result in results]
+    best = _recommended(predictions, distribution)
+    plain_time = _stage_time(plain)
+    if combined_on_the_map_side(aggregates):
+        verdict = COMBINED
+    elif plain_time < _WORTH * _evenest(distribution.rows, n_workers):
+        verdict = NO_SKEW
+    else:
+        verdict = best.grouping if plain_time >= _ALIKE * best.stage_time else NO_HELP
+    return Diagnosis(
+        label=distribution.label,
+        rows=distribution.rows,
+        distinct=distribution.distinct,
+        workers=n_workers,
+        workers_from=workers_from,
+        hottest=tuple(
+            HotKey(name=name, rows=int(rows), share=float(share))
+            for name, rows, share in zip(
+                distribution.names[:top], distribution.counts[:top], distribution.shares[:top], strict=True
+            )
+        ),
+        predictions=tuple(predictions),
+        use=best.grouping if verdict == best.grouping else None,
+        verdict=verdict,
+        reason=_reason(verdict, distribution, n_workers, plain_time, best, aggregates),
+        streaming=streaming,
+        sources=n_sources,
+        tuples=predictor.tuples,
+        seed=seed,
+    )
+
+
+def check_request(
+    n_workers: int,
+    names: Sequence[str] | None,
+    aggregates: Sequence[str | Combiner],
+    n_sources: int,
+    top: int,
+    seed: int,
+) -> list[Grouping]:
+    """Refuse what `diagnose` would refuse, before the data is read; gives the groupings."""
+    for what, value, least in (
+        ("n_workers", n_workers, 1),
+        ("n_sources", n_sources, 1),
+        ("top", top, 1),
+        ("seed", seed, 0),
+    ):
+        require_at_least(what, value, least)
+    if n_workers > _MOST_WORKERS:
+        raise SkewlessError(f"diagnose predicts for at most {_MOST_WORKERS:,} workers; got {n_workers:,}")
+    combined_on_the_map_side(aggregates)
+    if names is not None:
+        if not names:
+            raise SkewlessError("groupings must name at least one grouping; got none")
+        return [make_grouping(name, n_workers=n_workers) for name in names]
+    chosen = []
+    for name in _DEFAULT:
+        if name in GROUPINGS:
+            with suppress(SkewlessError):  # not every grouping is made for so many workers
+                chosen.append(make_grouping(name, n_workers=n_workers))
+    return chosen
+
+
+class _Predictor:
+    """Draws tuples once and routes them with one grouping after the other."""
+
+    def __init__(self, distribution: KeyDistribution, tuples: int, streaming: bool, n_sources: int, seed: int) -> None:
+        self._distribution = distribution
+        self._streaming = streaming
+        self._n_sources = n_sources
+        self._seed = seed
+        self._rows = draw(distribution, tuples, seed=seed, fewer="rows")
+        self.tuples = self._rows.default_tuples
+        self._keys = draw(distribution, tuples, seed=seed, fewer="keys") if self.tuples < distribution.rows else None
+
+    def predict(self, grouping: Grouping) -> Result:
+        """Route the tuples; the balance is that of fewer rows, the cost that of fewer keys, where not all are drawn."""
+        result = self._simulate(grouping, self._rows)
+        if self._keys is None:
+            return result
+        if isinstance(grouping, Shuffle):  # which cares about no key, and meets all workers with enough rows of it
+            return replace(result, dist_cost=_spread_at_random(self._distribution, grouping.n_workers))
+        return replace(result, dist_cost=self._simulate(grouping, self._keys).dist_cost)
+
+    def _simulate(self, grouping: Grouping, stream: Drawn) -> Result:
+        rate = max(1, self.tuples // (60 * _MINUTES))
+        simulation = Simulation(
+            grouping,
+            stream,
+            n_sources=self._n_sources,
+            rate=rate if self._streaming else None,
+            batch_ms=_BATCH_MS if self._streaming else _FOR_EVER_MS,
+            seed=self._seed,
+        )
+        return simulate(simulation)
+
+
+def _spread_at_random(distribution: KeyDistribution, n_workers: int) -> float:
+    """Give the workers that a key meets on average if every row goes to a random one."""
+    there = distribution.tail_keys > 0
+    keys = np.concatenate([np.ones(distribution.counts.size), distribution.tail_keys[there]])
+    rows = np.concatenate([distribution.counts, distribution.tail_rows[there]])
+    met = n_workers * (1 - (1 - 1 / n_workers) ** (rows / keys))
+    return float((keys * met).sum() / keys.sum())
+
+
+def _stage_time(result: Result) -> float:
+    return 1 + result.imbalance / 100
+
+
+def _compared(result: Result, plain: Result) -> Prediction:
+    return Prediction(
+        grouping=result.grouping,
+        stage_time=_stage_time(result),
+        speed_up=_stage_time(plain) / _stage_time(result),
+        imbalance=result.imbalance,
+        stddev=result.stddev,
+        dist_cost=result.dist_cost,
+    )
+
+
+def _recommended(predictions: Sequence[Prediction], distribution: KeyDistribution) -> Prediction:
+    """Find the grouping to use by the rule in `diagnose`; of equals, the first."""
+    keys_per_row = distribution.distinct / distribution.rows
+    times = [one.stage_time + one.dist_cost * keys_per_row for one in predictions]
+    good = [one for one, time in zip(predictions, times, strict=True) if time <= _ALIKE * min(times)]
+    return min(good, key=lambda one: one.dist_cost)
+
+
+def _evenest(rows: int, n_workers: int) -> float:
+    """Give the stage time of the most even split that there is: whole rows may not go into the workers.
+
+    >>> _evenest(1, 10), _evenest(1_000, 10)
+    (10.0, 1.0)
+    """
+    return -(-rows // n_workers) * n_workers / rows
+
+
+def _reason(
+    verdict: str,
+    distribution: KeyDistribution,
+    n_workers: int,
+    plain_time: float,
+    best: Prediction,
+    aggregates: Sequence[str | Combiner],
+) -> str:
+    """Say in a sentence what is wrong and what helps, or that nothing is."""
+    hottest, share, fair = _quoted(distribution.names[0]), _percent(distribution.shares[0]), _percent(1 / n_workers)
+    plain = f"plain grouping takes {plain_time:.{1 if plain_time >= 2 else 2}f} times as long as an even split"
+    if verdict == COMBINED:
+        names = ", ".join(dict.fromkeys(map(aggregate_name, aggregates)))
+        return (
+            f"skew is not your problem here: Spark combines {names} on the map side, so that the hottest key, "
+            f"{hottest} with {share} of the rows, is one row per map task behind the exchange"
+        )
+    if verdict == NO_SKEW:
+        return (
+            f"skew is not your problem here: the hottest key, {hottest}, has {share} of the rows, a worker's fair "
+            f"share is {fair}, and {plain}"
+        )
+    n_hot = int((distribution.shares > 1 / n_workers).sum())
+    if n_hot == 0:
+        cause = (
+            f"no key exceeds a worker's fair share of {fair}, but {_counted(distribution.distinct, 'key')} fall "
+            f"unevenly on {n_workers} workers: "
+        )
+    elif n_hot == 1:
+        cause = f"one key, {hottest}, has {share} of the rows: with {n_workers} workers "
+    else:
+        cause = (
+            f"{n_hot:,} keys, above all {hottest} with {share} of the rows, exceed a worker's fair share of {fair}: "
+            f"with {n_workers} workers "
+        )
+    advice = f"use grouping={best.grouping!r} ({best.stage_time:.2f} times, {_partials(best.dist_cost)})"
+    return f"{cause}{plain}; {verdict if verdict == NO_HELP else advice}"
+
+
+def _partials(dist_cost: float) -> str:
+    """Say what a dist_cost means.
+
+    >>> _partials(1.004), _partials(1.04), _partials(3.25)
+    ('hardly more partial results', '4 % more partial results', '3.2 partial results per key')
+    """
+    if dist_cost >= 2:
+        return f"{dist_cost:.1f} partial results per key"
+    return (
+        f"{100 * (dist_cost - 1):.0f} % more partial results" if dist_cost >= 1.005 else "hardly more partial results"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{1 if share >= 0.001 else 4}f} %"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= 40 else name[:39] + "…")

@@ -1,0 +1,236 @@
+"""Even grouping: shuffle grouping's balance at key grouping's cost, by a plan that is levelled and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.errors import SkewlessError, require_at_least
+from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.even.capacities import fair_shares
+from skewless.groupings.even.gather import candidates, contradicts, gather
+from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.router import SURE, EvenRouter, nothing_counted, sent
+from skewless.groupings.even.statistics import Statistics
+from skewless.hashing import make_salt
+from skewless.sketches.space_saving import SpaceSaving
+
+_GONE: Final = 0.5  # tuples below which a key loses its name wherever it is
+_NEWS: Final = 0.3  # weight of the latest speed of a worker against what was measured before
+_UNEQUAL: Final = 1.25  # ratio of speeds from which workers count as unequal
+_SLOWEST: Final = 1e-3  # of the highest speed: no worker counts as slower than that, whatever was measured
+_MOST_WORKERS: Final = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Even(Grouping):
+    """Keep every key where its hash puts it, cut the few keys that are too large, and move what still overflows.
+
+    Between two barriers all sources follow one plan: named keys have an owner or, if they are cut, several with a share
+    each; all others go with one of many buckets. A plan has fewer cuts than workers. At a barrier the statistics of all
+    sources are put together. What the pieces of cut keys can balance costs nothing and is done every time, including
+    what the past has left uneven; keys are cut or moved only when a worker is overloaded by more than chance explains.
+    A source that meets a new hot key between two barriers cuts it on its own, unless `single_owner` forbids it.
+
+    Parameters
+    ----------
+    single_owner: cut no key, so that each has one owner between two barriers.
+    capacities: how much each worker can do in proportion to the others; None is equal.
+    measure_capacities: take capacities from how long workers were busy.
+    half_life_s: after so many seconds what was counted weighs half.
+    slack: the overload, as a share of a worker's target, that is never worth a cut or a move.
+    max_moved: the share of all load that one re-plan may move whole; with `single_owner` one key may be beyond it.
+    resolution: keys above a worker's target divided by this get a place of their own.
+
+    >>> Even(n_workers=4, capacities=(1, 1, 1, 5)).fair.tolist()
+    [0.125, 0.125, 0.125, 0.625]
+
+    Reference
+    ---------
+    Our own. Cuts follow R. McNaughton, *Scheduling with Deadlines and Loss Functions* (1959); hot keys are found by
+    Space-Saving. Deviations: none.
+    """
+
+    name: ClassVar[str] = "even"
+    coordinated: ClassVar[bool] = True
+
+    single_owner: bool = False
+    capacities: tuple[float, ...] | None = None
+    measure_capacities: bool = False
+    half_life_s: int = 120
+    slack: float = 0.02
+    max_moved: float = 0.05
+    resolution: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("half_life_s", "resolution"):
+            require_at_least(name, getattr(self, name), 1)
+        for name in ("slack", "max_moved"):
+            if not 0 < getattr(self, name) <= 1:
+                raise SkewlessError(f"{name} must be above 0 and at most 1; got {getattr(self, name)}")
+        if self.n_workers > _MOST_WORKERS:
+            raise SkewlessError(f"{self.name} takes at most {_MOST_WORKERS} workers; got {self.n_workers}")
+        if self.capacities is not None and self.measure_capacities:
+            raise SkewlessError("measure_capacities must be False where capacities are given; got True")
+        fair_shares(self.capacities, self.n_workers)
+
+    @property
+    def fair(self) -> NDArray[np.float64]:
+        """The share of the load that each worker should have, by the capacities given."""
+        return fair_shares(self.capacities, self.n_workers)
+
+    @property
+    def n_buckets(self) -> int:
+        """Buckets for the keys without a name: a multiple of the workers, so that the first plan is plain hashing."""
+        return self.n_workers * max(64, -(-1024 // self.n_workers))
+
+    @property
+    def n_counters(self) -> int:
+        """Counters of each source's sketch."""
+        return 2 * self.resolution * self.n_workers
+
+    @property
+    def most_names(self) -> int:
+        """Keys that can have a name: enough for all that are worth one, not for all that ever were."""
+        return 4 * self.resolution * self.n_workers
+
+    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+        salt = make_salt(seed)
+        state: State = {
+            "salt": np.array(salt),
+            "source": np.array(source),
+            "barriers": np.array(0),
+            "epoch": np.array(-1),
+            "key_history": np.empty(0),
+            "bucket_history": np.zeros(self.n_buckets),
+            "weights": np.zeros(2),
+            "ahead": np.zeros(self.n_workers),
+            "speeds": np.zeros(self.n_workers),
+            "fair": self.fair,
+            "plans": np.array(0),
+            "moved": np.array(0.0),
+            **self._memory(),
+            **Plan.by_hash(self.fair, self.n_buckets).snapshot(),
+            **SpaceSaving(self.n_counters, salt=salt).snapshot(),
+        }
+        return EvenRouter(self, {**state, **nothing_counted(state, state["ahead"])})
+
+    def _memory(self) -> State:
+        """Give what a grouping that is built on this one keeps from barrier to barrier, at the beginning."""
+        return {}
+
+    def resume(self, state: State) -> Router:
+        return EvenRouter(self, state)
+
+    def merge(self, states: Sequence[State]) -> State:
+        state = states[0]
+        return {**state, "source": np.array(len(states)), **nothing_counted(state, state["ahead"] / len(states))}
+
+    @property
+    def measures(self) -> bool:
+        return self.measure_capacities
+
+    def calibrate(
+        self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
+    ) -> Sequence[State]:
+        if not self.measures:
+            return states
+        measured = (tuples > 0) & (busy_s > 0)
+        latest = tuples / np.where(measured, busy_s, 1.0)
+        result = []
+        for state in states:
+            speeds = state["speeds"]
+            known = np.where(speeds > 0, (1 - _NEWS) * speeds + _NEWS * latest, latest)
+            result.append({**state, "speeds": np.where(measured, known, speeds)})
+        return result
+
+    def fair_by(self, state: State) -> NDArray[np.float64]:
+        """Give the share that each worker should have: by what is given, or by the speeds measured if these differ."""
+        speeds = state["speeds"]
+        known = speeds > 0
+        if not known.any():
+            return self.fair
+        speeds = np.where(known, speeds, speeds[known].mean()).clip(min=_SLOWEST * speeds.max())
+        return fair_shares(speeds, self.n_workers) if speeds.max() > _UNEQUAL * speeds.min() else self.fair
+
+    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
+        if not any(state["n"] for state in states):
+            return states
+        # A source may have lost its memory: the one with most barriers knows best. Sources may have cut keys on their
+        # own: of those, the plan to go on from is that of who did most of it.
+        base = max(states, key=lambda state: (int(state["barriers"]), int(state["local_plans"])))
+        salt, fair = np.uint64(base["salt"]), self.fair_by(base)
+        plan, history, latest = gather(base, states)
+        epoch = now_ms // (1000 * self.half_life_s)
+        halvings = min(max(epoch - int(base["epoch"]), 0), 60) if base["epoch"] >= 0 else 0
+        history = history.faded(0.0 if contradicts(plan, history, latest) else 0.5**halvings)
+        plan, statistics = self._rename(plan, history.plus(latest), states, salt)
+        ahead = base["ahead"] * 0.5**halvings + sum(map(sent, states)) - fair * latest.weight
+        steady = statistics.steadied()
+        plan, notes = self._revise(plan, steady, fair, base)
+        common: State = {
+            **base,
+            "barriers": base["barriers"] + 1,
+            "epoch": np.array(epoch),
+            "key_history": statistics.keys,
+            "bucket_history": statistics.buckets,
+            "weights": np.array([statistics.weight, statistics.square]),
+            "ahead": ahead,
+            "fair": fair,
+            **notes,
+            **plan.snapshot(),
+        }
+        common = {**common, **nothing_counted(common, ahead / len(states))}
+        return [{**common, "source": state["source"], **self._faded_sketch(state, halvings, plan)} for state in states]
+
+    def remark(self, state: State) -> str:
+        plan = Plan.restore(state)
+        n_cut = len(plan.shares)
+        return (
+            f"cut keys: {n_cut}, their pieces: {n_cut + plan.n_cuts}, named keys: {plan.keys.size}, "
+            f"plans: {int(state['plans'])}, moved by the last: {float(state['moved']):.1%} of the load"
+        )
+
+    def _rename(
+        self, plan: Plan, statistics: Statistics, states: Sequence[State], salt: np.uint64
+    ) -> tuple[Plan, Statistics]:
+        """Give keys a name that have become large, and take it from those that have become small."""
+        target = statistics.weight / self.n_workers
+        keys, sure = candidates(states, plan)
+        large = sure >= max(target / self.resolution, SURE)
+        statistics = statistics.naming(plan.buckets_of(keys[large], salt), sure[large])
+        plan = plan.naming(keys[large], salt)
+        buckets = plan.buckets_of(plan.keys, salt)
+        at_home = plan.owners == plan.bucket_owners[buckets]
+        small = statistics.keys < np.where(at_home, target / (4 * self.resolution), _GONE)
+        small[np.argsort(-statistics.keys, kind="stable")[self.most_names :]] = True
+        kept = (plan.owners < 0) | ~small
+        return plan.keeping(kept), statistics.keeping(kept, buckets)
+
+    def _revise(self, plan: Plan, statistics: Statistics, fair: NDArray[np.float64], base: State) -> tuple[Plan, State]:
+        """Cut and move if a worker is overloaded by more than chance and `slack` explain; gives the plan and notes."""
+        targets = fair * statistics.weight
+        plan = plan.flowed(statistics, targets)
+        loads = plan.loads(statistics)
+        excused = np.maximum(self.slack * targets, 4 * np.sqrt(statistics.spread * loads))
+        if not (loads - targets > excused).any():
+            return plan, {"moved": np.array(0.0)}
+        plan, moved = plan.levelled(
+            statistics,
+            targets,
+            may_cut=not self.single_owner,
+            slack=self.slack / 2,
+            budget=self.max_moved * statistics.weight,
+        )
+        return plan, {"plans": base["plans"] + 1, "moved": np.array(moved / statistics.weight)}
+
+    def _faded_sketch(self, state: State, halvings: int, plan: Plan) -> State:
+        sketch = SpaceSaving(self.n_counters, salt=np.uint64(state["salt"]))
+        sketch.restore(state)
+        sketch.fade(halvings, plan.keys)
+        return sketch.snapshot()

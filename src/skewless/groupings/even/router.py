@@ -1,0 +1,226 @@
+"""The router of even grouping: follows a plan, counts on the way, and mends the plan where it does not hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.groupings.base import Router, State
+from skewless.groupings.even.follow import SAMPLE, follow_plan
+from skewless.groupings.even.overload import is_overloaded
+from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.statistics import Statistics
+from skewless.hashing import make_salt, rehash
+from skewless.sketches.space_saving import SpaceSaving
+
+if TYPE_CHECKING:
+    from skewless.groupings.even.grouping import Even
+
+SURE: Final = 4 * SAMPLE
+"""Tuples that a key must have at least to get a name."""
+_FIRST_CHECK: Final = 128  # tuples after a barrier at which a source first looks whether its plan still holds
+_LONGEST_STEP: Final = 4096  # while it holds, checks are twice as far apart each time, up to so many tuples
+_RARE: Final = 64  # or one in so many of the tuples since the barrier, if that is more; nor are they ever closer
+_LONGEST_STRETCH: Final = 1 << 17  # tuples that a source looks back on at most before it begins a new stretch
+_LONG: Final = 1 << 15  # tuples after a barrier from which a source trusts its own statistics of smaller keys
+_UNIT: Final = 1 << 16  # what a tuple adds to the standing of a worker of average capacity
+_WEAKEST: Final = 2.0**-16  # of the average capacity: below, a tuple adds no more than there, lest standings overflow
+
+
+def _units(fair: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Give what a tuple adds to the standing of each worker: the more, the less it can do."""
+    units: NDArray[np.int64] = np.rint(_UNIT / np.maximum(fair * fair.size, _WEAKEST)).astype(np.int64)
+    return units
+
+
+def sent(state: State) -> NDArray[np.int64]:
+    """Give the tuples that a source has sent to each worker since the barrier."""
+    tuples: NDArray[np.int64] = (state["standing"] - state["standing_before"]) // _units(state["fair"])
+    return tuples
+
+
+def nothing_counted(state: State, ahead: NDArray[np.float64]) -> State:
+    """Give the counters of a source at the beginning of a batch; `ahead` are tuples that its workers had too many."""
+    standing = np.rint(ahead * _units(state["fair"])).astype(np.int64)
+    keys, buckets = np.zeros(state["plan_keys"].size, np.int64), np.zeros(state["plan_bucket_owners"].size, np.int64)
+    return {
+        "key_counts": keys,
+        "key_seen": keys,
+        "bucket_counts": buckets,
+        "bucket_seen": buckets,
+        "standing": standing,
+        "standing_seen": standing,
+        "standing_before": standing,
+        "unnamed": np.array(0),
+        "n": np.array(0),
+        "n_seen": np.array(0),
+        "next_check": np.array(_first_check(standing.size)),
+        "step": np.array(_first_check(standing.size)),
+        "local_plans": np.array(0),
+    }
+
+
+def _first_check(n_workers: int) -> int:
+    """Give the tuples after which a source looks at its plan: fewer would say nothing about so many workers."""
+    return max(_FIRST_CHECK, n_workers)
+
+
+class EvenRouter(Router):
+    def __init__(self, grouping: Even, state: State) -> None:
+        self._grouping = grouping
+        self._state = state  # never changed in place; what routing changes is copied below
+        self._salt = np.uint64(state["salt"])
+        self._fair = state["fair"]
+        self._units = _units(self._fair)
+        self._history = {name: state[f"{name}_history"] for name in ("key", "bucket")}
+        self._counts = {name: state[f"{name}_counts"].copy() for name in ("key", "bucket")}
+        self._seen = {name: state[f"{name}_seen"] for name in ("key", "bucket")}
+        self._standing = state["standing"].copy()
+        self._standing_seen = state["standing_seen"]
+        self._unnamed = int(state["unnamed"])
+        self._n = int(state["n"])
+        self._n_seen = int(state["n_seen"])
+        self._next_check = int(state["next_check"])
+        self._step = int(state["step"])
+        self._local_plans = int(state["local_plans"])
+        self._sketch = SpaceSaving(grouping.n_counters, salt=self._salt)
+        self._sketch.restore(state)
+        self._follow(Plan.restore(state))
+
+    def _follow(self, plan: Plan) -> None:
+        self._plan = plan
+        self._tables = plan.tables(self._salt)
+        # Where each cut key's sequence begins: different for every source and every plan, lest all of them favour the
+        # same pieces.
+        numbers = (int(self._state["barriers"]), int(self._state["source"]), self._local_plans)
+        begin = int(make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2]))
+        self._phases = rehash(np.arange(len(plan.shares), dtype=np.uint64), begin)
+        self._first_turn = begin % (1 << 16)
+
+    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+        workers = np.empty(keys.size, dtype=np.int32)
+        sketch = self._sketch
+        position = 0
+        while position < keys.size:
+            end = min(keys.size, position + self._next_check - self._n)
+            plan, tables = self._plan, self._tables
+            self._unnamed = follow_plan(
+                keys,
+                position,
+                end,
+                workers,
+                self._salt,
+                tables.index,
+                plan.keys,
+                plan.owners,
+                self._counts["key"],
+                self._phases,
+                tables.starts,
+                tables.pieces,
+                tables.lasts,
+                tables.guide,
+                plan.bucket_owners,
+                self._counts["bucket"],
+                self._standing,
+                self._units,
+                self._unnamed,
+                self._first_turn,
+                sketch.index,
+                sketch.keys,
+                sketch.counts,
+                sketch.errors,
+                sketch.marks,
+            )
+            self._n += end - position
+            position = end
+            if self._n == self._next_check:
+                self._check()
+        return workers
+
+    def _check(self) -> None:
+        """Look whether the plan still holds, and mend it on one's own account if it does not."""
+        grouping, n = self._grouping, self._n
+        stretch, long = n - self._n_seen, n >= _LONG
+        self._step = min(2 * self._step, max(_LONGEST_STEP, n // _RARE))
+        excused = 0.1 if long else 0.25
+        if not grouping.single_owner and is_overloaded(
+            self._standing, self._standing_seen, self._units, self._fair, stretch, n, excused, grouping.slack
+        ):
+            if self._mend(stretch, max(stretch / grouping.n_workers / (grouping.resolution if long else 2), SURE)):
+                self._step = max(_first_check(grouping.n_workers), n // _RARE)
+            self._begin_stretch()
+        elif stretch >= min(self._n_seen, _LONGEST_STRETCH):
+            self._begin_stretch()
+        self._next_check += self._step
+
+    def _begin_stretch(self) -> None:
+        self._n_seen = self._n
+        self._seen = {name: counts.copy() for name, counts in self._counts.items()}
+        self._standing_seen = self._standing.copy()
+
+    def _mend(self, stretch: int, least: float) -> bool:
+        """Cut and move keys above a load by what this source has seen in the last so many tuples; says if any were."""
+        latest = self._latest(stretch)
+        keys, counts, errors = self._sketch.items()
+        sure, buckets = SAMPLE * (counts - errors), self._plan.buckets_of(keys, self._salt)
+        new = (sure >= least) & ~np.isin(keys, self._plan.keys)
+        if self._plan.keys.size + new.sum() > self._grouping.most_names:
+            self._forget((self._plan.owners >= 0) & (latest.keys < least))
+            latest = self._latest(stretch)
+        if new.any():
+            latest = latest.naming(buckets[new], sure[new])
+            self._plan = self._plan.naming(keys[new], self._salt)
+            self._move_counts(buckets[new], latest.keys[-int(new.sum()) :].astype(np.int64))
+        before = self._plan
+        plan, _ = before.levelled(
+            latest.steadied(),
+            self._fair * stretch,
+            may_move_buckets=False,
+            slack=self._grouping.slack,
+            least=least,
+            budget=self._grouping.max_moved * stretch,
+        )
+        self._local_plans += 1
+        self._follow(plan)
+        return bool((np.maximum(plan.owners, -1) != np.maximum(before.owners, -1)).any())
+
+    def _move_counts(self, buckets: NDArray[np.int64], taken: NDArray[np.int64]) -> None:
+        """Count for keys that have got a name what was counted for their buckets."""
+        np.subtract.at(self._counts["bucket"], buckets, taken)
+        nothing = np.zeros_like(taken)
+        for name, more in (("_counts", taken), ("_seen", nothing), ("_history", nothing)):
+            of = getattr(self, name)
+            of["key"] = np.concatenate([of["key"], more])
+
+    def _forget(self, gone: NDArray[np.bool_]) -> None:
+        """Take their names from some keys, none of which is cut."""
+        buckets = self._plan.buckets_of(self._plan.keys[gone], self._salt)
+        self._plan = self._plan.keeping(~gone)
+        for of in (self._counts, self._seen, self._history):
+            of["bucket"] = of["bucket"].copy()
+            np.add.at(of["bucket"], buckets, of["key"][gone])
+            of["key"] = of["key"][~gone]
+
+    def _latest(self, stretch: int) -> Statistics:
+        keys, buckets = (np.maximum(self._counts[name] - self._seen[name], 0.0) for name in ("key", "bucket"))
+        return Statistics(keys=keys, buckets=buckets, weight=float(stretch), square=float(stretch))
+
+    def snapshot(self) -> State:
+        return {
+            **{name: array.copy() for name, array in self._state.items()},
+            **{f"{name}_history": weights.copy() for name, weights in self._history.items()},
+            **{f"{name}_counts": counts.copy() for name, counts in self._counts.items()},
+            **{f"{name}_seen": counts.copy() for name, counts in self._seen.items()},
+            "standing": self._standing.copy(),
+            "standing_seen": self._standing_seen.copy(),
+            "unnamed": np.array(self._unnamed),
+            "n": np.array(self._n),
+            "n_seen": np.array(self._n_seen),
+            "next_check": np.array(self._next_check),
+            "step": np.array(self._step),
+            "local_plans": np.array(self._local_plans),
+            **self._plan.snapshot(),
+            **self._sketch.snapshot(),
+        }

@@ -1,0 +1,243 @@
+"""Prometheus: the metrics of the last micro-batch and the totals, on a port that a server scrapes."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any, Final
+
+from skewless.errors import SkewlessError
+from skewless.observing.observer import BatchMetrics
+from skewless.observing.sink import Query, Sink, label, percent
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_SLOWEST_S: Final = 10
+
+Labels = tuple[tuple[str, str], ...]
+Samples = dict[Labels, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A metric by name: what it is, and whether it only grows (a counter) or not (a gauge)."""
+
+    name: str
+    kind: str
+    help: str
+
+
+_FAMILIES: Final = (
+    Family(name="skewless_batch", kind="gauge", help="Number of the last micro-batch."),
+    Family(name="skewless_batch_began_seconds", kind="gauge", help="When the last micro-batch began, since 1970."),
+    Family(name="skewless_batch_tuples", kind="gauge", help="Tuples of the last micro-batch."),
+    Family(name="skewless_stddev", kind="gauge", help="Standard deviation of the workers' load in percent."),
+    Family(name="skewless_imbalance_percent", kind="gauge", help="Imbalance λ: the largest load above the mean load."),
+    Family(name="skewless_variance", kind="gauge", help="Variance of the workers' tuples."),
+    Family(name="skewless_dist_cost", kind="gauge", help="Workers per key, on average."),
+    Family(name="skewless_throughput", kind="gauge", help="Tuples per second of the last micro-batch."),
+    Family(name="skewless_latency_seconds", kind="gauge", help="Percentiles of the latency in the last micro-batch."),
+    Family(name="skewless_state_keys", kind="gauge", help="Keys that have a state."),
+    Family(name="skewless_moved_percent", kind="gauge", help="State that changed its worker, of all state."),
+    Family(name="skewless_tuples_total", kind="counter", help="Tuples since the observer started."),
+    Family(name="skewless_moved_keys_total", kind="counter", help="Keys whose state changed its worker."),
+    Family(name="skewless_rejected_total", kind="counter", help="Rows that were set aside."),
+    Family(name="skewless_worker_load_percent", kind="gauge", help="A worker's share of the last micro-batch."),
+    Family(name="skewless_worker_tuples_total", kind="counter", help="Tuples of a worker."),
+    Family(name="skewless_worker_busy_seconds_total", kind="counter", help="Seconds that a worker worked."),
+    Family(name="skewless_key_tuples", kind="gauge", help="Tuples of a hot key in the last micro-batch."),
+    Family(name="skewless_key_share_percent", kind="gauge", help="A hot key's share of the last micro-batch."),
+    Family(name="skewless_key_workers", kind="gauge", help="Workers that a hot key was on in the last micro-batch."),
+)
+FAMILIES: Final = {family.name: family for family in _FAMILIES}
+
+
+class PrometheusSink(Sink):
+    """Serves `/metrics` in Prometheus' text format, from a thread of its own.
+
+    The number of series is bounded: some twenty per query, three per worker, three for each of the hottest ten keys of
+    the last batch. A key that is no longer among them is no longer told. Where the port is taken, that is a warning,
+    and each later batch tries again.
+
+    Parameters
+    ----------
+    port: 0 takes any that is free; `port` tells which
+    host: the address to listen on. The default is this machine alone, since keys are data; `0.0.0.0` is every network
+
+    >>> sink = PrometheusSink(0)
+    >>> sink.port > 0
+    True
+    >>> sink.close()
+
+    """
+
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        super().__init__()
+        _require_port(port)
+        if not host:
+            raise SkewlessError("the host to listen on is empty: 127.0.0.1 is this machine, 0.0.0.0 every network")
+        self.host = host
+        self._wanted = port
+        self._lock = Lock()
+        self._told: dict[Labels, dict[str, Samples]] = {}
+        self._server: _Server | None = None
+        try:
+            self._listen()
+        except OSError as error:
+            self._warn(error)
+
+    def __repr__(self) -> str:
+        return f"PrometheusSink({self._wanted}, host={self.host!r})"
+
+    @property
+    def port(self) -> int | None:
+        """The port that it listens on; None as long as it could not get it."""
+        return None if self._server is None else int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str | None:
+        """Where the metrics are; None as long as there is no port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return None if self.port is None else f"http://{host}:{self.port}/metrics"
+
+    def text(self) -> str:
+        """Write everything that was told last, in Prometheus' text format."""
+        with self._lock:
+            told = list(self._told.values())
+        parts = []
+        for name, family in FAMILIES.items():
+            samples = [sample for of_query in told for sample in of_query.get(name, {}).items()]
+            if samples:
+                parts += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
+                parts += [f"{name}{{{_labels(labels)}}} {_number(value)}" for labels, value in samples]
+        return "".join(f"{part}\n" for part in parts)
+
+    def close(self) -> None:
+        """Give the port back."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server.serving.join()
+            self._server = None
+
+    def _send(self, query: Query, metrics: BatchMetrics, now_s: float) -> None:  # noqa: ARG002
+        labels = tuple(query.labels.items())
+        samples: dict[str, Samples] = {}
+        for name, own, value in _samples(metrics):
+            samples.setdefault(name, {})[labels + tuple(own.items())] = value
+        with self._lock:
+            self._told[labels] = samples
+        if self._server is None:
+            self._listen()
+
+    def _listen(self) -> None:
+        server = _Server(self.host, self._wanted, self)
+        server.serving.start()
+        self._server = server
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Read PORT or HOST:PORT.
+
+    >>> host_and_port("9108"), host_and_port("[::]:9108")
+    (('127.0.0.1', 9108), ('::', 9108))
+    """
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()):
+        raise SkewlessError(f"--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got {text!r}")
+    _require_port(int(port))
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def _require_port(port: int) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
+        raise SkewlessError(f"a port is a number from 0 (any that is free) to 65535; got {port!r}")
+
+
+def _samples(metrics: BatchMetrics) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    total = metrics.total
+    yield "skewless_batch", {}, metrics.batch
+    if metrics.began_ms is not None:
+        yield "skewless_batch_began_seconds", {}, metrics.began_ms / 1_000
+    yield "skewless_batch_tuples", {}, metrics.tuples
+    yield "skewless_stddev", {}, metrics.stddev
+    yield "skewless_imbalance_percent", {}, metrics.imbalance
+    yield "skewless_variance", {}, metrics.variance
+    yield "skewless_dist_cost", {}, metrics.dist_cost
+    yield "skewless_throughput", {}, metrics.throughput
+    for name, time_ms in metrics.latency_ms.items():
+        yield "skewless_latency_seconds", {"percentile": name.removeprefix("p")}, time_ms / 1_000
+    yield "skewless_state_keys", {}, metrics.state_keys
+    yield "skewless_moved_percent", {}, metrics.moved
+    yield "skewless_tuples_total", {}, total.tuples
+    yield "skewless_moved_keys_total", {}, total.moved_keys
+    yield "skewless_rejected_total", {}, total.rejected
+    for worker, load in enumerate(metrics.loads):
+        own = {"worker": str(worker)}
+        yield "skewless_worker_load_percent", own, percent(load, metrics.tuples)
+        yield "skewless_worker_tuples_total", own, total.loads[worker]
+        yield "skewless_worker_busy_seconds_total", own, total.busy_s[worker]
+    for hot in metrics.hottest:
+        own = {"key": label(hot["key"])}
+        yield "skewless_key_tuples", own, hot["tuples"]
+        yield "skewless_key_share_percent", own, 100 * hot["share"]
+        yield "skewless_key_workers", own, hot["workers"]
+
+
+def _labels(labels: Labels) -> str:
+    r"""Write labels between the braces.
+
+    >>> print(_labels((("query", 'a "b"'), ("key", "C:\\"))))
+    query="a \"b\"",key="C:\\"
+    """
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    return ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels)
+
+
+def _number(value: float) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
+    return repr(value)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, sink: PrometheusSink) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.sink = sink
+        super().__init__((host, port), _Handler)
+        self.serving = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+
+    def server_bind(self) -> None:
+        """Bind without asking a name server who we are, as the base class does."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away is its own affair."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = _SLOWEST_S
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] not in {"/", "/metrics"}:
+            self.send_error(404, "metrics are at /metrics")
+            return
+        body = self.server.sink.text().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing: one request every few seconds is not news."""

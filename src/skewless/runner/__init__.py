@@ -1,0 +1,1 @@
+"""`skewless run`: inputs, applications, pipelines, rejects and verification on Spark."""

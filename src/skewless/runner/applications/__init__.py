@@ -1,0 +1,1 @@
+"""Applications: what a run computes from the rows of its input."""

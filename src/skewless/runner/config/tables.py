@@ -1,0 +1,266 @@
+"""The tables of a pipeline file. One definition: what a run can be told, with defaults, checks and JSON schema.
+
+Flags of `skewless run` fill the same tables (`FLAGS`). What one key alone can be wrong about is checked here; how they
+fit together, in `build`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from skewless.combiners import Combiner
+from skewless.durations import parse_duration
+from skewless.errors import SkewlessError, unknown_name
+from skewless.groupings import find_grouping
+from skewless.observing import InfluxSink
+from skewless.observing.prometheus import host_and_port
+from skewless.runner.applications.catalogue import APPS, make_app
+from skewless.runner.config.combining import combiner_schema, make_combiner
+from skewless.runner.config.parameters import grouping_schema
+from skewless.streams import make_stream
+
+FLAGS: Final = {
+    "--grouping": "grouping.name",
+    "--workers": "grouping.workers",
+    "--set": "grouping",
+    "--app": "app",
+    "--gap": "gap",
+    "--stream": "source.stream",
+    "--input": "source.input",
+    "--rate-source": "source.rate_source",
+    "--key": "source.key",
+    "--time": "source.time",
+    "--column": "source.columns",
+    "--scale": "source.scale",
+    "--sources": "source.sources",
+    "--tuples": "source.tuples",
+    "--rate": "source.rate",
+    "--batch-size": "source.batch_size",
+    "--process-ms": "cost.ms",
+    "--cost-kind": "cost.kind",
+    "--batch": "batch",
+    "--window": "window",
+    "--watermark": "watermark",
+    "--output": "sink.output",
+    "--rejects": "sink.rejects",
+    "--follow": "follow",
+    "--trigger": "trigger",
+    "--ledger": "ledger",
+    "--checkpoint": "checkpoint",
+    "--verify": "verify",
+    "--seed": "seed",
+    "--packages": "spark.packages",
+    "--jars": "spark.jars",
+    "--archive": "spark.archive",
+    "--master": "spark.master",
+    "--spark-log": "spark.log",
+    "--json": "json",
+}
+"""Where in a pipeline file each flag of `skewless run` has its place."""
+
+_SIMPLE: Final = (
+    *("string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+    *("date", "timestamp", "binary"),
+)
+_TYPE: Final = re.compile(
+    rf"(?:{'|'.join(_SIMPLE)})|decimal\(\d+(?:,\s*\d+)?\)|(?:array|map|struct)<.+>", re.IGNORECASE
+)
+
+
+def _known_type(text: str) -> str:
+    if not _TYPE.fullmatch(text.strip()):
+        raise unknown_name("type", text, [*_SIMPLE, "array<…>", "map<…>", "struct<…>"])
+    return text.strip()
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _as_text(value: Any) -> Any:
+    """Write a number or a truth value as Spark reads it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _checked(check: Any) -> AfterValidator:
+    """Let a function refuse a value, and keep the value."""
+
+    def keep(value: Any) -> Any:
+        check(value)
+        return value
+
+    return AfterValidator(keep)
+
+
+def _positive(value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise SkewlessError(f"must be a number above 0; got {value:g}")
+
+
+_TEXTS: Final = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+_SCALAR: Final = WithJsonSchema({"type": ["string", "integer", "number", "boolean"]})
+
+Duration = Annotated[str, _checked(parse_duration)]
+Type = Annotated[str, AfterValidator(_known_type)]
+OneOrMore = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_as_list), _TEXTS]
+Separated = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_split), _TEXTS]
+Text = Annotated[str, BeforeValidator(_as_text), _SCALAR]
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+
+class Table(BaseModel):
+    """What all tables share: nothing is converted, nothing unknown is passed over."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Source(Table):
+    """Where rows come from. One of `stream`, `input` and `rate_source`; without any, the stand-in of the app."""
+
+    stream: Annotated[str, _checked(make_stream)] | None = None
+    """A named stream, such as country-skew-r80; see `skewless streams`."""
+    input: str | None = None
+    """A file or a folder of text, CSV, TSV, JSON lines (also .gz) or Parquet; or kafka://host:port/topic?option=value."""
+    rate_source: AtLeastOne | None = None
+    """Spark's rate source: so many rows per second, until `tuples` came."""
+    key: str | None = None
+    """The column of `input` that holds the key. For an expression see the table `sql`."""
+    time: str | None = None
+    """The column of `input` that holds the time."""
+    columns: dict[str, str] = {}
+    """Columns that the app reads, such as price = "px"; usual names are found."""
+    fields: dict[str, Type] = {}
+    """Types of the columns that expressions read, such as price = "double". Kafka: the fields of a JSON message."""
+    tuples: AtLeastOne | None = None
+    """How many tuples of `stream` or `rate_source`; default: as many as the stream has."""
+    sources: AtLeastOne = 5
+    """Sources that route side by side; of files and topics Spark decides it."""
+    rate: AtLeastOne = 9_000
+    """Tuples of `stream` per second of event time."""
+    batch_size: AtLeastOne = 20_000
+    """Tuples of `stream` per micro-batch; of files it is one file."""
+    scale: Annotated[float, _checked(_positive)] | None = None
+    """Size of the app's stand-in, as a part of the published one."""
+
+
+class Sql(Table):
+    """Expressions of Spark SQL instead of an app: what rows become. The results stand in the table `combine`."""
+
+    key: str
+    """What rows are grouped by, such as "lower(country)"."""
+    values: dict[str, str] = {}
+    """What combiners read, by name, such as amount = "price * size"; columns are read as they are."""
+    where: str | None = None
+    """Which rows count, such as "price > 0"."""
+    time: str | None = None
+    """When a row was, for windows, such as "timestamp_millis(at)"."""
+
+
+class Grouping(Table):
+    """How keys find their workers: `name`, `workers`, and the parameters of the grouping."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=grouping_schema)
+
+    name: Annotated[str, _checked(find_grouping)] = "auto"
+    """Name or alias: auto, even, partial_key (PKG)…; see `skewless groupings`."""
+    workers: AtLeastOne = 10
+    """Workers that the tuples are spread over."""
+
+
+class Sink(Table):
+    """Where results go, and rows that cannot be used."""
+
+    output: OneOrMore = ("memory",)
+    """A directory for the result as Parquet, "console", "memory" (nowhere), "kafka://host:port"; one, or a list."""
+    rejects: str | None = None
+    """Directory for rows that cannot be used; default: beside the output, the ledger or the checkpoint."""
+
+
+class Observer(Table):
+    """Where the metrics of each micro-batch go while the run goes on. A target that cannot be reached is a warning."""
+
+    influx: Annotated[str, _checked(lambda url: InfluxSink(url, environ={}))] | None = None
+    """InfluxDB: http://host:8086?db=NAME (1.x) or ?org=ORG&bucket=BUCKET (2.x); secrets come from the environment."""
+    prometheus: Annotated[Text, _checked(host_and_port)] | None = None
+    """Port, or "host:port", on which /metrics is served."""
+    log: bool = False
+    """Whether #DIST and #HOTTEST KEYS lines are written to standard error."""
+    name: str | None = None
+    """What dashboards call the query; default: the name of the pipeline file."""
+    tags: dict[str, str] = {}
+    """Further labels of its metrics."""
+
+
+class Cost(Table):
+    """Simulated work per tuple, for experiments."""
+
+    ms: float = 0.0
+    """Milliseconds."""
+    kind: Literal["sleep", "cpu"] = "sleep"
+    """What the work is: sleep, or busy cpu."""
+
+
+class Spark(Table):
+    """The session."""
+
+    master: str = "local[12]"
+    """Where Spark runs: local[12], spark://host:7077…"""
+    packages: Separated = ()
+    """Maven coordinates of what Spark needs besides, such as its Kafka connector."""
+    jars: Separated = ()
+    """The same as files."""
+    archive: str | None = None
+    """A packed environment for the executors of a cluster; see `skewless pack`."""
+    log: str | None = None
+    """File for Spark's own messages; default: nowhere."""
+    conf: dict[str, Text] = {}
+    """Any setting of Spark, such as "spark.executor.memory" = "4g"."""
+
+
+class Definition(Table):
+    """A pipeline of skewless: what `skewless run` runs."""
+
+    model_config = ConfigDict(title="skewless pipeline")
+
+    app: Annotated[str, _checked(make_app), Field(json_schema_extra={"examples": list(APPS)})] = "count"
+    """What is computed: count (rows per key), word-count, vwap, hashtags, sessions…; or see the table `sql`."""
+    gap: Duration | None = None
+    """For the app sessions: how long a key is silent before its session ends; default 30s."""
+    window: Duration | None = None
+    """Compute per window of this length as well: 15s, 1m, "1 minute"."""
+    watermark: Duration = "1m"
+    """How late rows of a stream may come for their window."""
+    batch: bool = False
+    """One batch job instead of a stream."""
+    follow: bool = False
+    """Go on at the end of the input, until Ctrl-C; with a checkpoint."""
+    trigger: Duration | None = None
+    """How long after the beginning of a micro-batch the next one begins, if it follows; default: at once."""
+    verify: bool = False
+    """Compare the result with a plain groupBy."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Fixes the stream and the hashes: same seed, same numbers."""
+    checkpoint: str | None = None
+    """Directory from which a stopped run goes on; default: a temporary one."""
+    ledger: str | None = None
+    """Directory of the ledger; default: with the checkpoint."""
+    as_json: Annotated[bool, Field(alias="json")] = False
+    """Print the report as JSON instead of a table."""
+    source: Source = Source()
+    sql: Sql | None = None
+    combine: dict[str, Annotated[Combiner, PlainValidator(make_combiner), WithJsonSchema(combiner_schema())]] = {}
+    """Results by name: n = "count", total = { sum = "price" }, p99 = { quantile = "ms", fraction = 0.99 }."""
+    grouping: Grouping = Grouping()
+    sink: Sink = Sink()
+    observer: Observer = Observer()
+    cost: Cost = Cost()
+    spark: Spark = Spark()

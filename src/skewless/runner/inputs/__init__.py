@@ -1,0 +1,1 @@
+"""Inputs: named streams, Spark's rate source, files and Kafka topics."""

@@ -1,0 +1,1 @@
+"""Sessions, packed environments and shipping: how skewless gets to the executors."""

@@ -1,0 +1,193 @@
+"""A session for the command line and the tests; a user's own session serves as well."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from skewless.errors import SkewlessError
+from skewless.spark.deploy.packing import ENVIRONMENT, PYTHON, pack_package
+from skewless.storage.batch_directory import absolute
+
+# PySpark's own loggers: they write a stack trace to standard error for every error that it also raises.
+_TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def make_session(master: str, *, name: str = "skewless", archive: str | None = None, **settings: str) -> SparkSession:
+    """Start a session, or take the running one; `settings` are Spark's, with `_` for `.`: spark_ui_enabled="true".
+
+    Executors run this Python, or that of PYSPARK_PYTHON, and need the same packages; skewless itself is sent to them
+    where it is missing or another. `archive` is a packed environment (`skewless pack`), which they run instead.
+    State goes into RocksDB, as it may outgrow the heap.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    defaults = {
+        "spark.python.daemon.module": "skewless.spark.deploy.daemon",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+    }
+    chosen = defaults | {key.replace("_", "."): value for key, value in settings.items()}
+    if master.startswith("local"):
+        if archive is not None:
+            raise SkewlessError(f"an archive is for executors of a cluster; {master} runs this Python: leave it out")
+        here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        chosen = here | chosen
+    else:
+        chosen["spark.archives"] = ",".join(_archives(archive, chosen.get("spark.archives")))
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def ship(spark: SparkSession) -> None:
+    """Send skewless to the executors of a session that others have made, also through Spark Connect.
+
+    To be called before the first query with Python in it. `make_session` has done so.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        spark.addArtifacts(_package(), archive=True)
+    else:
+        spark.sparkContext.addArchive(_package())
+
+
+def _package() -> str:
+    folder = Path(tempfile.mkdtemp(prefix="skewless-"))  # Spark reads from there as long as executors come
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return f"{pack_package(folder)}#skewless"
+
+
+def _archives(environment: str | None, given: str | None) -> list[str]:
+    """List what executors unpack: skewless, what the user gives, and the packed environment if there is one."""
+    archives = [_package(), *([given] if given else [])]
+    if environment is not None:
+        if "://" not in environment and not Path(environment).is_file():
+            raise SkewlessError(f"no such archive: {environment}. Make it with: skewless pack {environment}")
+        archives.append(f"{absolute(environment)}#{ENVIRONMENT}")
+        os.environ["PYSPARK_PYTHON"] = PYTHON
+        _stand_in_for(Path(PYTHON))
+    return archives
+
+
+def _stand_in_for(python: Path) -> None:
+    """Put this Python where executors have theirs: Spark starts some processes of a query beside the driver, by the
+    same relative path.
+    """
+    if python.exists():
+        return
+    try:
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o700)
+    except OSError as error:
+        raise SkewlessError(f"cannot write {python}: run this from a directory that is yours to write") from error
+    atexit.register(shutil.rmtree, python.parents[1].absolute(), ignore_errors=True)
+
+
+def start_session(master: str, *, log: str | None = None, **settings: str) -> SparkSession:
+    """Start a session for the command line: Spark's own messages go into the file `log`, or nowhere."""
+    _require_java()
+    _require_master(master)
+    with _spark_says_into(log or os.devnull):
+        try:
+            session = make_session(master, **settings)
+        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+            raise SkewlessError(f"Spark did not start on {master}: {reason_of(error)}") from error
+        session.sparkContext.setLogLevel("ERROR")
+    for name in _TALKATIVE:
+        logging.getLogger(name).disabled = True
+    # Py4J tells of an interrupted call through the root logger, with a stack trace: only our own warnings are shown.
+    ours = logging.StreamHandler()
+    ours.addFilter(logging.Filter("skewless"))
+    logging.getLogger().addHandler(ours)
+    return session
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise SkewlessError(f"Spark needs Java 17 or newer; there is none {where}. Install it, or set JAVA_HOME")
+
+
+def _require_master(master: str) -> None:
+    """Ask a standalone master for an answer; Spark itself would try for a minute, then fail with a stack trace."""
+    addresses = re.findall(r"([^,/]+):(\d+)", master) if master.startswith("spark://") else []
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except (OSError, OverflowError):
+            continue
+        return
+    if master.startswith("spark://"):
+        raise SkewlessError(f"no Spark master answers at {master}")
+
+
+@contextmanager
+def _spark_says_into(path: str) -> Iterator[None]:
+    """Start processes within whose output and errors go into a file, for as long as they live."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in (1, 2)}
+    try:
+        with Path(path).open("ab") as file:
+            for number in kept:
+                os.dup2(file.fileno(), number)
+        yield
+    except OSError as error:
+        raise SkewlessError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SkewlessError(f"Spark failed: {reason_of(error)}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Find the one line that matters in what Spark says.
+
+    >>> reason_of(RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception: no disk SQLSTATE: XXKST"))
+    'no disk'
+    """
+    text = str(error).strip() or type(error).__name__
+    missing = re.search(r"^\s*ModuleNotFoundError: No module named '([\w.]+)'$", text, re.MULTILINE)
+    if missing and "python worker" in text.lower():
+        return (
+            f"the Python of the executors has no module {missing[1]!r}: install skewless[spark] there, or give them a "
+            "packed environment (skewless pack environment.tar.gz, then --archive environment.tar.gz)"
+        )
+    java = re.findall(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", text, re.MULTILINE)
+    python = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
+    if java and not java[-1].startswith("Traceback"):
+        reason = java[-1]
+    else:
+        reason = python[-1] if python else text.splitlines()[0].rpartition("terminated with exception: ")[2]
+    file = re.search(r"while reading file (\S+?)\.?\s", text)
+    where = f" ({file[1]})" if file and Path(file[1]).name not in reason else ""
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", reason) + where
