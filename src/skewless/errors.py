@@ -1,44 +1,162 @@
-"""Errors that a user can mend: one line that says what, where, what was expected and what came."""
+"""Errors as data: what is wrong, with which parameter, what came, what was expected, and what to do about it.
+
+The library names parameters as Python does. Whoever shows an error renders them in its own terms: the command line as
+flags, a pipeline file as keys with their lines.
+"""
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+_NOTHING: Final = object()
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
 
 class SkewlessError(ValueError):
-    """The base of every error that skewless raises on purpose."""
+    """The base of every error that skewless raises on purpose: something that the user can fix.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, in a sentence without a full stop. `{name}` stands for the parameter `name`, as the reader knows
+        it. Left out where `subject`, `expected` and `value` say it all.
+    subject : str
+        The parameter that the error is about, by its name in Python; empty if there is none.
+    value : object
+        What came.
+    expected : str
+        What should have come: "a whole number of at least 1".
+    hint : str
+        What to do, as an imperative; may name parameters like `problem`.
+
+    >>> error = ConfigurationError(subject="workers", expected="a whole number of at least 1", value=0)
+    >>> str(error)
+    'workers must be a whole number of at least 1; got 0'
+    >>> error.render(lambda parameter: f"--{parameter}")
+    '--workers must be a whole number of at least 1; got 0'
+    >>> str(SkewlessError("{trigger} has no effect without {follow}", subject="trigger", hint="set {follow} as well"))
+    'trigger has no effect without follow. Set follow as well'
+    """
+
+    def __init__(
+        self, problem: str = "", *, subject: str = "", value: object = _NOTHING, expected: str = "", hint: str = ""
+    ) -> None:
+        super().__init__()
+        self.problem = problem
+        self.subject = subject
+        self.value = value
+        self.expected = expected
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __reduce__(self) -> tuple[object, ...]:  # tasks send their errors to the driver pickled
+        return _restore, (type(self), self.__dict__)
 
     @property
-    def each(self) -> Sequence[str]:
-        """What is wrong, one line each."""
-        return [str(self)]
+    def each(self) -> Sequence[SkewlessError]:
+        """The errors that this one consists of: itself, unless it is a group."""
+        return [self]
+
+    def render(self, name: Callable[[str], str] = str, *, bare: bool = False) -> str:
+        """Write the error in one line.
+
+        Parameters
+        ----------
+        name : callable
+            What the reader calls a parameter.
+        bare : bool
+            Leave out the subject where it begins the sentence, for a reader who is told it already.
+        """
+        sentence = self.problem
+        if not sentence:
+            sentence = f"must be {self.expected}" if bare else f"{{{self.subject}}} must be {self.expected}"
+            sentence += "" if self.value is _NOTHING else f"; got {self.value!r}"
+        if self.hint:
+            sentence += f". {self.hint[0].upper()}{self.hint[1:]}"
+        return _PARAMETER.sub(lambda match: name(match[1]), sentence)
 
 
-class GatheredError(SkewlessError):
-    """Several errors at once, so that all can be mended before the next try.
+def _restore(kind: type[SkewlessError], fields: dict[str, object]) -> SkewlessError:
+    error = kind.__new__(kind)
+    error.__dict__.update(fields)
+    return error
 
-    >>> GatheredError(["no key", "no time"]).each
+
+class ConfigurationError(SkewlessError):
+    """A parameter has a value that it cannot have, or that contradicts another."""
+
+
+class UnknownNameError(ConfigurationError):
+    """A name is not known; says which one was probably meant.
+
+    >>> print(UnknownNameError("grouping", "partial_kye", ["key", "partial_key"]))
+    unknown grouping 'partial_kye': did you mean 'partial_key'? Known: key, partial_key
+    """
+
+    def __init__(
+        self, what: str, name: str, known: Iterable[str], aliases: Iterable[str] = (), *, subject: str = ""
+    ) -> None:
+        names = sorted(known)
+        by_folded = {candidate.lower(): candidate for candidate in (*names, *aliases)}
+        close = get_close_matches(name.lower(), by_folded, n=1, cutoff=0.5)
+        suggestion = f"did you mean {by_folded[close[0]]!r}? " if close else ""
+        super().__init__(
+            f"unknown {what} {name!r}: {suggestion}Known: {', '.join(names) or 'none'}", subject=subject, value=name
+        )
+
+
+class ColumnError(SkewlessError):
+    """A column is missing, or is of a type that cannot serve."""
+
+
+class InputError(SkewlessError):
+    """A file, a topic, a table or a line of one cannot be read."""
+
+
+class StorageError(SkewlessError):
+    """A ledger, a state store, a checkpoint or another directory cannot be used."""
+
+
+class SetupError(SkewlessError):
+    """Something is missing on this machine or on the executors: a package, Java, a version, a server."""
+
+
+class QueryError(SkewlessError):
+    """A Spark query failed."""
+
+
+class CombinedError(SkewlessError):
+    """Several errors at once, so that all can be fixed before the next attempt.
+
+    >>> [str(error) for error in CombinedError([SkewlessError("no key"), SkewlessError("no time")]).each]
     ['no key', 'no time']
     """
 
-    def __init__(self, each: Sequence[str]) -> None:
-        super().__init__("\n".join(each))
-        self._each = each
+    def __init__(self, errors: Sequence[SkewlessError]) -> None:
+        super().__init__()
+        self.errors = tuple(errors)
 
     @property
-    def each(self) -> Sequence[str]:
-        """What is wrong, one line each."""
-        return self._each
+    def each(self) -> Sequence[SkewlessError]:
+        """The errors that this one consists of."""
+        return self.errors
+
+    def render(self, name: Callable[[str], str] = str, *, bare: bool = False) -> str:
+        """Write the errors, one a line."""
+        return "\n".join(error.render(name, bare=bare) for error in self.errors)
 
 
-def errors_of(check: Callable[[], object]) -> Sequence[str]:
-    """Give what a check finds wrong, instead of raising it.
+def errors_of(check: Callable[[], object]) -> Sequence[SkewlessError]:
+    """Return what a check raises instead of raising it.
 
-    >>> errors_of(lambda: require_at_least("seed", -1, 0))
+    >>> [str(error) for error in errors_of(lambda: require_at_least("seed", -1, 0))]
     ['seed must be a whole number of at least 0; got -1']
     """
     try:
@@ -48,32 +166,19 @@ def errors_of(check: Callable[[], object]) -> Sequence[str]:
     return []
 
 
-def raise_all(errors: Sequence[str]) -> None:
+def raise_all(errors: Sequence[SkewlessError]) -> None:
     """Raise all errors at once, if there are any."""
     if errors:
-        raise GatheredError(errors)
+        raise CombinedError(errors)
 
 
-def require_at_least(what: str, value: int, least: int) -> None:
+def require_at_least(parameter: str, value: int, least: int) -> None:
     """Refuse a whole number below its bound.
 
-    >>> require_at_least("n_workers", 0, 1)
+    >>> require_at_least("workers", 0, 1)
     Traceback (most recent call last):
         ...
-    skewless.errors.SkewlessError: n_workers must be a whole number of at least 1; got 0
+    skewless.errors.ConfigurationError: workers must be a whole number of at least 1; got 0
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SkewlessError(f"{what} must be a whole number of at least {least}; got {value!r}")
-
-
-def unknown_name(what: str, name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> SkewlessError:
-    """Say that a name is not known, and which one was probably meant.
-
-    >>> unknown_name("grouping", "partial_kye", ["key", "partial_key"]).args[0]
-    "unknown grouping 'partial_kye': did you mean 'partial_key'? Known: key, partial_key"
-    """
-    names = sorted(known)
-    by_folded = {candidate.lower(): candidate for candidate in (*names, *aliases)}
-    close = get_close_matches(name.lower(), by_folded, n=1, cutoff=0.5)
-    hint = f"did you mean {by_folded[close[0]]!r}? " if close else ""
-    return SkewlessError(f"unknown {what} {name!r}: {hint}Known: {', '.join(names)}")
+        raise ConfigurationError(subject=parameter, expected=f"a whole number of at least {least}", value=value)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skewless.combiners import Count, Distinct, Max, Mean, Min, Quantile, Sum, TopK, Variance, Vwap
-from skewless.errors import GatheredError
+from skewless.errors import CombinedError
 from skewless.groupings import make_grouping
 
 pytest.importorskip("pyspark")
@@ -114,9 +114,9 @@ def test_expressions_that_make_no_sense_are_told_all_at_once(spark: SparkSession
         expressions={"a": "sum(price)"},
         combiners={"s": Sum("a"), "t": Sum("zz")},
     )
-    with pytest.raises(GatheredError) as caught:
+    with pytest.raises(CombinedError) as caught:
         run(spark, NamedStream(name="trades-0.001", tuples=9, sources=1), app)
-    assert [line.partition(": cannot make sense of ")[0] for line in caught.value.each] == [
+    assert [line.partition(": cannot make sense of ")[0] for line in map(str, caught.value.each)] == [
         "sql.where", "sql.key", "sql.time", "sql.values.a", "combine.t",
     ]  # fmt: skip
-    assert "`nope` cannot be resolved" in caught.value.each[0]
+    assert "`nope` cannot be resolved" in str(caught.value.each[0])

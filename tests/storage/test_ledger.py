@@ -23,8 +23,8 @@ from pyarrow import fs
 
 from skewless.errors import SkewlessError
 from skewless.groupings.base import State
-from skewless.spark import ledger as ledger_module
 from skewless.spark import shared_directory
+from skewless.storage import ledger as ledger_module
 from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport, sample_hashes
 
 OWNER = {"grouping": "even", "workers": 8, "keys": "user", "seed": 0}

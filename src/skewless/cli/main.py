@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (SkewlessError, _UsageError) as error:
         # A usage error knows how to say which option it is about; ours already do.
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        each = error.each if isinstance(error, SkewlessError) else [message]
+        each = [str(one) for one in error.each] if isinstance(error, SkewlessError) else [message]
         sys.exit(_fail(each, _BAD_INPUT))
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from skewless.cli import options
 from skewless.cli.run_table import print_report, show_batch
 from skewless.cli.watch import open_sinks
-from skewless.errors import GatheredError, SkewlessError
+from skewless.errors import CombinedError, SkewlessError
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
@@ -156,8 +156,8 @@ def run_command(
             report = run_with_progress(
                 job.pipeline, session, shown=job.shows, metrics=partial(_write_metrics, job.query, sinks)
             )
-        except GatheredError as error:
-            raise GatheredError(job.told.located(error.each)) from error
+        except CombinedError as error:
+            raise CombinedError([SkewlessError(line) for line in job.told.located(map(str, error.each))]) from error
     if job.definition.as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:

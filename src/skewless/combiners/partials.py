@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner
-from skewless.errors import SkewlessError, require_at_least, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError, require_at_least
 
 COMPACT_ROWS: Final = 65_536
 
@@ -188,7 +188,7 @@ class Partials:
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
     if name not in schema.names:
-        raise unknown_name("column", name, schema.names)
+        raise UnknownNameError("column", name, schema.names)
     if schema.names.count(name) > 1:
         raise SkewlessError(f"column {name!r} is there {schema.names.count(name)} times: rename all but one")
     return schema.field(name).with_nullable(True).remove_metadata()

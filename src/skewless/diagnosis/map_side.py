@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skewless.combiners import Combiner
-from skewless.errors import unknown_name
+from skewless.errors import UnknownNameError
 
 # fmt: off
 # Spark reduces these before the exchange to a state of bounded size, so that a hot key is one row per map task. A
@@ -48,7 +48,7 @@ def combined_on_the_map_side(aggregates: Sequence[str | Combiner]) -> bool:
     names = [aggregate_name(aggregate) for aggregate in aggregates]
     for name in names:
         if name not in _COMBINED | _NOT_COMBINED:
-            raise unknown_name("aggregate", name, _COMMON, _COMBINED | _NOT_COMBINED)
+            raise UnknownNameError("aggregate", name, _COMMON, _COMBINED | _NOT_COMBINED)
     return bool(names) and all(name in _COMBINED for name in names)
 
 

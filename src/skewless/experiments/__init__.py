@@ -52,7 +52,7 @@ def load_experiment(name: str) -> Experiment:
 def choose_experiments(names: Iterable[str]) -> list[str]:
     """Resolve names: `all`, a paper (`dkg`), or single experiments; every bad one is named."""
     chosen: list[str] = []
-    errors = []
+    errors: list[SkewlessError] = []
     for name in names:
         if name == "all" or name in PAPERS:
             chosen += [known for known in experiment_names() if name == "all" or known.startswith(f"{name}-")]
@@ -61,6 +61,6 @@ def choose_experiments(names: Iterable[str]) -> list[str]:
             load_experiment(name)
             chosen.append(name)
         except SkewlessError as error:
-            errors.append(str(error))
+            errors.append(error)
     raise_all(errors)
     return list(dict.fromkeys(chosen))

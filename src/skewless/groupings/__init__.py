@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.groupings.auto import Auto
 from skewless.groupings.base import Grouping, Router, State
 from skewless.groupings.consistent import Consistent
@@ -73,7 +73,7 @@ def find_grouping(name: str) -> type[Grouping]:
     """
     grouping = _BY_ALIAS.get(name.strip().lower().replace("-", "_"))
     if grouping is None:
-        raise unknown_name(
+        raise UnknownNameError(
             "grouping", name, GROUPINGS, [alias for kind in GROUPINGS.values() for alias in kind.aliases]
         )
     return grouping
@@ -91,7 +91,7 @@ def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
         if parameter not in known:
             if not known:
                 raise SkewlessError(f"grouping {grouping.name!r} takes no parameters; got {parameter!r}")
-            raise unknown_name(f"parameter of {grouping.name!r}", parameter, known)
+            raise UnknownNameError(f"parameter of {grouping.name!r}", parameter, known)
     return grouping(n_workers=n_workers, **parameters)
 
 

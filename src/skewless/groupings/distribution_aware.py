@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError, require_at_least
 from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.groupings.longest_first import longest_first
 from skewless.groupings.rebalance import rebalance
@@ -156,7 +156,7 @@ class DistributionAware(Grouping):
         require_at_least("learn_tuples", self.learn_tuples, 1)
         require_at_least("relearn_every", self.relearn_every or 0, 0)
         if self.cost not in _COSTS:
-            raise unknown_name("cost", self.cost, _COSTS)
+            raise UnknownNameError("cost", self.cost, _COSTS)
         if self.n_buckets >= 2**31:
             raise SkewlessError(f"n_workers * buckets_per_worker must be below 2**31; got {self.n_buckets}")
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skewless.errors import SkewlessError, require_at_least, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError, require_at_least
 from skewless.streams import KeyFile, Stream, SyntheticStream, make_stream
 from skewless.streams.data_file import DataFile
 
@@ -59,7 +59,7 @@ def make_feed(
 ) -> Feed:
     """Make a feed of a named stream, or of a file, whose keys are in the column `key` if it has columns."""
     if part not in PARTS:
-        raise unknown_name("part to send", part, PARTS)
+        raise UnknownNameError("part to send", part, PARTS)
     if (stream is None) == (path is None):
         raise SkewlessError("give one of --stream and --input, to say what to send")
     require_at_least("seed", seed, 0)
@@ -124,7 +124,7 @@ def _of_rows(file: DataFile, key: str | None, tuples: int | None) -> Feed:
 
 def _require_column(what: str, columns: tuple[str, ...] | list[str], key: str | None) -> None:
     if key is not None and key not in columns:
-        raise unknown_name(f"column of {what}", key, columns)
+        raise UnknownNameError(f"column of {what}", key, columns)
 
 
 def _least(*bounds: int | None) -> int | None:

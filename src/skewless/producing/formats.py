@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.producing.feed import LINES, Feed
 from skewless.streams.data_file import DELIMITERS, KINDS, ending_of
 
@@ -115,7 +115,7 @@ def choose_format(name: str | None, feed: Feed, path: str = "") -> Format:
     if kind == "parquet" and name is None and feed.part != LINES:
         raise SkewlessError(f"{path}: Parquet cannot be written row by row: choose one of {', '.join(_FORMATS)}")
     if name is not None and name not in _FORMATS:
-        raise unknown_name("format", name, _FORMATS)
+        raise UnknownNameError("format", name, _FORMATS)
     if feed.part == LINES:
         if name not in {None, Text.name}:
             raise SkewlessError(f"lines are sent as they are: leave out the format {name}, or send records")

@@ -89,7 +89,7 @@ class Pipeline:
             object.__setattr__(self, name, text and parse_duration(text))
         object.__setattr__(self, "rejects", _place(self.rejects))
 
-    def _errors(self) -> Iterator[str]:
+    def _errors(self) -> Iterator[SkewlessError]:
         """Tell everything that does not fit together."""
         windowed = self.window is not None
         yield from errors_of(lambda: require_at_least("seed", self.seed, 0))
@@ -98,20 +98,20 @@ class Pipeline:
         yield from errors_of(lambda: _place(self.rejects))
         yield from errors_of(lambda: self.input.check(self.app, windowed=windowed or self.app.needs_order))
         if self.app.needs_order and windowed:
-            yield f"{self.app.name} cut time themselves: leave out --window"
+            yield SkewlessError(f"{self.app.name} cut time themselves: leave out --window")
         if self.batch and self.checkpoint is not None:
-            yield "a batch job has no checkpoint: leave it out, or stream"
+            yield SkewlessError("a batch job has no checkpoint: leave it out, or stream")
         if self.batch and (self.follow or self.sink is not None):
-            yield "a batch job neither follows its input nor sends to Kafka: stream instead"
+            yield SkewlessError("a batch job neither follows its input nor sends to Kafka: stream instead")
         if self.follow and self.verify:
-            yield "what follows its input has no end at which to verify it: leave out one of them"
+            yield SkewlessError("what follows its input has no end at which to verify it: leave out one of them")
         if self.trigger is not None and not self.follow:
-            yield "--trigger is for what follows its input: give --follow as well"
+            yield SkewlessError("--trigger is for what follows its input: give --follow as well")
         if isinstance(self.input, RateInput):
             if self.batch:
-                yield "the rate source is a stream: it cannot be read as a batch"
+                yield SkewlessError("the rate source is a stream: it cannot be read as a batch")
             if self.verify and windowed:
-                yield "the rate source gives other times at every reading: verify it without a window"
+                yield SkewlessError("the rate source gives other times at every reading: verify it without a window")
 
     def fingerprint(self) -> dict[str, Any]:
         """Say what a checkpoint belongs to."""

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.groupings import Grouping
 from skewless.metrics.latency import bucket_of
 from skewless.metrics.load import imbalance, variance
@@ -95,7 +95,7 @@ class KeyedState:
             if not (isfinite(value) and 0 <= value <= 1e6):
                 raise SkewlessError(f"{name} must be between 0 and 1000000; got {value}")
         if self.handoff not in HANDOFFS:
-            raise unknown_name("handoff", self.handoff, HANDOFFS)
+            raise UnknownNameError("handoff", self.handoff, HANDOFFS)
 
     def substreams_for(self, grouping: Grouping) -> int:
         """Give the number of substreams that a grouping routes; refuses one that has no owners to move state to."""

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.processors import Processor
 from skewless.spark.deploy.session import reason_of
 
@@ -27,7 +27,7 @@ def require_keys(df: DataFrame, keys: Sequence[str], what: str) -> None:
 def require_column(df: DataFrame, column: str, what: str) -> None:
     """Refuse a column that is not there; `what` says what it would hold."""
     if column not in df.columns:
-        raise unknown_name(f"{what} column", column, df.columns)
+        raise UnknownNameError(f"{what} column", column, df.columns)
 
 
 def has_watermark(df: DataFrame, time: str) -> bool:

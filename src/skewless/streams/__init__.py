@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skewless.errors import unknown_name
+from skewless.errors import UnknownNameError
 from skewless.streams.base import Stream, SyntheticStream
 from skewless.streams.country import COUNTRIES, HOT_COUNTRY, CountryHalfSkew, CountrySkew
 from skewless.streams.debs2013 import Positions
@@ -99,7 +99,7 @@ def make_stream(name: str) -> SyntheticStream:
     for stand_in in _STAND_INS:
         if stream := stand_in.named(folded):
             return stream
-    raise unknown_name("stream", name, STREAMS, ["zipf", "drift"])
+    raise UnknownNameError("stream", name, STREAMS, ["zipf", "drift"])
 
 
 __all__ = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from skewless.errors import SkewlessError, require_at_least, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError, require_at_least
 from skewless.streams.base import Stream
 from skewless.streams.data_file import DataFile
 
@@ -38,7 +38,7 @@ class KeyFile(Stream):
         if self.column is None:
             raise SkewlessError(f"{self.path} has columns: name the one that holds the key ({', '.join(names)})")
         if self.column not in names:
-            raise unknown_name(f"column of {self.path}", self.column, names)
+            raise UnknownNameError(f"column of {self.path}", self.column, names)
 
     @property
     def label(self) -> str:

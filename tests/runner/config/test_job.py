@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from skewless.cli.main import app, main
 from skewless.combiners import COMBINERS, Count, Custom, Distinct, Quantile, Sum, TopK, Variance, Vwap
-from skewless.errors import GatheredError, SkewlessError
+from skewless.errors import CombinedError, SkewlessError
 
 pytest.importorskip("pyspark")
 
@@ -49,9 +49,9 @@ def job(folder: Path, text: str, **flags: Any) -> Job:
 
 
 def errors(folder: Path, text: str, **flags: Any) -> list[str]:
-    with pytest.raises(GatheredError) as caught:
+    with pytest.raises(CombinedError) as caught:
         job(folder, text, **flags)
-    return [line.removeprefix(f"{folder}/") for line in caught.value.each]
+    return [line.removeprefix(f"{folder}/") for line in map(str, caught.value.each)]
 
 
 # ---- flags -----------------------------------------------------------------------------------------------------

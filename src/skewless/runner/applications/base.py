@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.runner.applications.parsed import Parsed
 from skewless.spark.grouped import Grouped
 
@@ -122,7 +122,7 @@ class Application:
             elif given[role] in columns:
                 chosen[role] = [given[role]]
             else:
-                raise unknown_name(f"{role} column of {label}", given[role], columns)
+                raise UnknownNameError(f"{role} column of {label}", given[role], columns)
         for group in self.needs:
             if not any(chosen[role] for role in group):
                 wanted = " or ".join(group)

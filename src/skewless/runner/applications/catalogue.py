@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column
 
 from skewless.combiners import Count, Sum, Vwap
-from skewless.errors import unknown_name
+from skewless.errors import UnknownNameError
 from skewless.runner.applications.base import TIME, Application
 from skewless.runner.applications.parse_debs2013 import parse_cells
 from skewless.runner.applications.parse_trades import parse_trades
@@ -145,5 +145,5 @@ def make_app(name: str) -> Application:
     """
     folded = name.strip().lower().replace("_", "-")
     if folded not in APPS:
-        raise unknown_name("app", name, APPS)
+        raise UnknownNameError("app", name, APPS)
     return APPS[folded]

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance, Vwap
-from skewless.errors import SkewlessError, errors_of, raise_all, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError, errors_of, raise_all
 from skewless.runner.applications.base import TIME, Application
 from skewless.runner.applications.parsed import Parsed
 from skewless.runner.bad_rows import Fault
@@ -106,7 +106,7 @@ class SqlApplication(Application):
             raise SkewlessError(f"{label} has no columns: it is empty, or no row of it can be read")
         for column in given.values():
             if column not in columns:
-                raise unknown_name(f"column of {label}", column, columns)
+                raise UnknownNameError(f"column of {label}", column, columns)
         return {"row": list(columns)} | ({TIME: [given[TIME]]} if TIME in given else {})
 
     def prepare(self, table: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from skewless.combiners import COMBINERS, Combiner, Custom
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.runner.config.parameters import parameter_schema
 
 WRITTEN: Final = {name: kind for name, kind in COMBINERS.items() if kind is not Custom}
@@ -40,7 +40,7 @@ def _kind(names: Sequence[str]) -> type[Combiner]:
     if len(known) > 1:
         raise SkewlessError(f"one combiner each: {' and '.join(known)} need names of their own")
     if not known:
-        raise unknown_name("combiner", names[0] if names else "", WRITTEN)
+        raise UnknownNameError("combiner", names[0] if names else "", WRITTEN)
     return WRITTEN[known[0]]
 
 
@@ -50,7 +50,7 @@ def _check_parameters(kind: type[Combiner], parameters: Mapping[str, Any]) -> No
         if not known:
             raise SkewlessError(f"{kind.name} takes no parameters; got {name!r}")
         if name not in known:
-            raise unknown_name(f"parameter of {kind.name}", name, known)
+            raise UnknownNameError(f"parameter of {kind.name}", name, known)
     for name, field in known.items():
         if field.default is MISSING and name not in parameters:
             raise SkewlessError(f'{kind.name} needs {name} as well, as in {{ {kind.name} = "column", {name} = … }}')

@@ -93,7 +93,7 @@ def make_job(file: str | None, flags: Mapping[str, Any]) -> Job:
             **settings,
         ),
     )
-    raise_all(told.sorted(errors))
+    raise_all([SkewlessError(line) for line in told.sorted(errors)])
     assert pipeline is not None  # noqa: S101 - otherwise there are errors
     return Job(pipeline=pipeline, definition=definition, told=told)
 
@@ -108,7 +108,7 @@ class _Making:
     def attempt(self, table: Path, make: Callable[[], Made]) -> Made | None:
         made: list[Made] = []
         found = errors_of(lambda: made.append(make()))
-        self.errors.extend((self.told.blame(table, message), message) for message in found)
+        self.errors.extend((self.told.blame(table, str(error)), str(error)) for error in found)
         return made[0] if made else None
 
     def grouping(self, definition: Definition) -> Grouping | None:
@@ -125,7 +125,7 @@ class _Making:
                 wrong.append((("grouping", parameter), unknown(parameter, [*known, "name", "workers"])))
             else:
                 found = errors_of(partial(_make_grouping, name, workers, {parameter: value}))
-                wrong += [(("grouping", parameter), message) for message in found]
+                wrong += [(("grouping", parameter), str(error)) for error in found]
         self.errors.extend(wrong)
         return None if wrong else self.attempt(("grouping",), lambda: _make_grouping(name, workers, given))
 

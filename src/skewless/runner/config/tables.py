@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from skewless.combiners import Combiner
 from skewless.durations import parse_duration
-from skewless.errors import SkewlessError, unknown_name
+from skewless.errors import SkewlessError, UnknownNameError
 from skewless.groupings import find_grouping
 from skewless.observing import InfluxSink
 from skewless.observing.prometheus import host_and_port
@@ -72,7 +72,7 @@ _TYPE: Final = re.compile(
 
 def _known_type(text: str) -> str:
     if not _TYPE.fullmatch(text.strip()):
-        raise unknown_name("type", text, [*_SIMPLE, "array<…>", "map<…>", "struct<…>"])
+        raise UnknownNameError("type", text, [*_SIMPLE, "array<…>", "map<…>", "struct<…>"])
     return text.strip()
 
 
