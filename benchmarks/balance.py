@@ -109,7 +109,7 @@ def page(arguments: argparse.Namespace, console: Console) -> list[Row]:
     if arguments.data is not None:
         streams += real(arguments.data)
     tasks = [
-        (label, keys, make_grouping(name, n_workers=workers))
+        (label, keys, make_grouping(name, workers=workers))
         for workers in arguments.workers
         for label, keys in streams
         for name in arguments.groupings
@@ -148,7 +148,7 @@ def drift(console: Console, seconds: int = 150, change: int = 30) -> list[dict[s
         table.add_column(column, justify="right")
     for workers in (10, 50):
         for percent in (20, 50, 80):
-            grouping = Even(n_workers=workers)
+            grouping = Even(workers=workers)
             stream = Drift(percent=percent, period=change * _PER_WORKER * workers)
             tuples = seconds * _PER_WORKER * workers
             keys = np.concatenate([hash_keys(chunk) for chunk in stream.generate(tuples=tuples)])

@@ -94,7 +94,7 @@ def plain(rows: DataFrame, _: Load, __: str) -> DataFrame:
 
 def operator(rows: DataFrame, load: Load, folder: str) -> DataFrame:
     """Count with skewless."""
-    grouping = make_grouping(load.grouping, n_workers=load.workers)
+    grouping = make_grouping(load.grouping, workers=load.workers)
     grouped = group(rows, "key", grouping=grouping, ledger=f"{folder}/ledger")
     return grouped.window("timestamp", _WINDOW, watermark=_WATERMARK).agg(n=Count())
 

@@ -62,7 +62,7 @@ def speeds(tuples: int = 10**7, runs: int = 5) -> dict[str, float]:
     for label, keys in streams.items():
         for name, make in sketches().items():
             result[f"{name} on {label}"] = timed(partial(_updater, make, keys))
-        for grouping in (PopularityAware(n_workers=10), PopularityAware.as_published(n_workers=10)):
+        for grouping in (PopularityAware(workers=10), PopularityAware.as_published(workers=10)):
             result[f"grouping, r = {grouping.threshold}, on {label}"] = timed(partial(_router, grouping, keys))
     return result
 
@@ -112,7 +112,7 @@ def change(name: str, workers: int, exponent: float, changes: int = 2, period_s:
             yield from np.split(rehash(keys, seed=number), period_s)
 
     uneven = [imbalance(np.bincount(chosen, minlength=workers)) for chosen in
-              routed(make_grouping(name, n_workers=workers), seconds())]  # fmt: skip
+              routed(make_grouping(name, workers=workers), seconds())]  # fmt: skip
     at = [period_s * (number + 1) for number in range(changes)]
     levels = [median(uneven[moment + after] for moment in at) for after in (-1, 0, 1, 4)]
     return Change(name, workers, exponent, *levels)

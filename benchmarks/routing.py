@@ -93,7 +93,7 @@ def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
 
 def memory_of_distinct_keys(n_keys: int) -> int:
     """Route so many distinct keys through dynamic_key within one cycle, its worst case; give its peak in bytes."""
-    grouping = make_grouping("dynamic_key", n_workers=_WORKERS)
+    grouping = make_grouping("dynamic_key", workers=_WORKERS)
     router = grouping.start(0, 1, 0)
     router.route(np.zeros(1, dtype=np.uint64), 0)
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
@@ -108,7 +108,7 @@ def _memory_in_own_process(n_keys: int) -> int:
 
 
 def run(tuples: int, longest: int) -> dict[str, Any]:
-    groupings = {name: make_grouping(name, n_workers=_WORKERS) for name in GROUPINGS}
+    groupings = {name: make_grouping(name, workers=_WORKERS) for name in GROUPINGS}
     hot = keys_of("country-skew-r80", tuples)
     by_keys = {n: keys_of(f"zipf-1-{n}", tuples) for n in (100, 10_000, 1_000_000)}
     lengths = [length for length in (10**6, 10**7, 10**8, 10**9) if length <= longest]

@@ -56,7 +56,7 @@ def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) ->
     df.count()
     plans = {"plain repartition": df.repartition(_WORKERS, "key")}
     for name in groupings:
-        column = worker_column(["key"], make_grouping(name, n_workers=_WORKERS), None, 0)
+        column = worker_column(["key"], make_grouping(name, workers=_WORKERS), None, 0)
         plans[name] = df.withColumn("worker", column).repartitionById(_WORKERS, "worker")
     times: dict[str, list[float]] = {name: [] for name in plans}
     for _ in range(runs + 1):  # in turn, so that a slow minute of the machine hits all of them alike
@@ -105,7 +105,7 @@ def throughput(spark: SparkSession, skews: list[int], groupings: list[str]) -> d
     report: dict[str, dict[str, float]] = {}
     for skew in skews:
         for name in groupings:
-            grouping = make_grouping(name, n_workers=_WORKERS)
+            grouping = make_grouping(name, workers=_WORKERS)
             # dynamic_key scales out after a minute of batch clock: count what comes after it.
             warm = {"n_batches": 6, "after_s": 75} if name == "dynamic_key" and skew > 0 else {"n_batches": 2}
             speed = streaming(spark, grouping, skew, **warm)

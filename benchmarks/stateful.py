@@ -186,7 +186,7 @@ def filled(keys: int, rows: int, seed: int = 0) -> list[NDArray[np.int64]]:
 
 
 def overhead(spark: SparkSession, keys: int, rows: int) -> dict[str, Any]:
-    return compare(spark, filled(keys, rows), Key(n_workers=_WORKERS), _WORKERS)
+    return compare(spark, filled(keys, rows), Key(workers=_WORKERS), _WORKERS)
 
 
 def throughput(spark: SparkSession, rows: int) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def throughput(spark: SparkSession, rows: int) -> dict[str, Any]:
         stream.slice(number * rows, (number + 1) * rows, tuples=_BATCHES * rows, seed=0).to_numpy().astype(np.int64)
         for number in range(_BATCHES)
     ]
-    return compare(spark, chunks, Even(n_workers=_WORKERS, single_owner=True), 200)
+    return compare(spark, chunks, Even(workers=_WORKERS, single_owner=True), 200)
 
 
 def rebalance(spark: SparkSession, keys: int, rows: int) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def rebalance(spark: SparkSession, keys: int, rows: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_files(folder / "in", filled(keys, rows) + filled(keys, rows, seed=1)[1:])
-        seconds = run(spark, folder / "in", ours(Shift(n_workers=_WORKERS), folder))
+        seconds = run(spark, folder / "in", ours(Shift(workers=_WORKERS), folder))
         ledger = Ledger(uri=str(folder / "ledger"))
         done: dict[str, list[float]] = {"no move": [], "took over": [], "did not": []}
         shares: list[float] = []

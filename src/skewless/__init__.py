@@ -1,7 +1,7 @@
 """skewless: skew-proof keyed processing for PySpark.
 
 >>> from skewless import simulate, Simulation, PartialKey, CountrySkew
->>> result = simulate(Simulation(PartialKey(n_workers=10), CountrySkew(percent=80)), tuples=100_000)
+>>> result = simulate(Simulation(PartialKey(workers=10), CountrySkew(percent=80)), tuples=100_000)
 >>> round(result.dist_cost, 1)
 1.6
 """

@@ -132,10 +132,10 @@ def test_keys_from_files(tmp_path: Path, name: str) -> None:
 
 
 BAD_INPUT = [
-    (("simulate", "--workers", "0"), "n_workers must be a whole number of at least 1; got 0"),
-    (("simulate", "--workers", "-3"), "n_workers must be"),
+    (("simulate", "--workers", "0"), "workers must be a whole number of at least 1; got 0"),
+    (("simulate", "--workers", "-3"), "workers must be"),
     (("simulate", "--workers", "many"), "--workers"),
-    (("simulate", "--sources", "0"), "n_sources must be"),
+    (("simulate", "--sources", "0"), "sources must be"),
     (("simulate", "--rate", "-1"), "rate must be"),
     (("simulate", "--rate", "fast"), "--rate takes a whole number, two of them (1000..16000), or own; got 'fast'"),
     (("simulate", "--rate", "0..5"), "the first rate of a ramp must be"),
@@ -180,7 +180,7 @@ def test_bad_input_is_one_line_and_code_2(
 def test_bad_input_ends_a_real_process_the_same_way() -> None:
     done = run_apart("simulate", "--workers", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "skewless: n_workers must be a whole number of at least 1; got 0\n"
+    assert done.stderr == "skewless: workers must be a whole number of at least 1; got 0\n"
 
 
 def test_bad_files_are_one_line_and_code_2(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ BAD_INPUT = [
     (("pyproject.toml", "-k", "x"), "is read as text, which has no columns"),
     (("--stream", "contry-skew-r80"), "did you mean 'country-skew-r80'?"),
     (("--stream", "zipf", "-k", "x"), "a stream has none"),
-    (("--stream", "zipf", "-w", "0"), "n_workers must be a whole number of at least 1; got 0"),
+    (("--stream", "zipf", "-w", "0"), "workers must be a whole number of at least 1; got 0"),
     (("--stream", "zipf", "--top", "0"), "top must be"),
     (("--stream", "zipf", "--limit", "0"), "limit must be"),
     (("--stream", "zipf", "-g", "partial_kye"), "did you mean 'partial_key'?"),

@@ -253,8 +253,8 @@ def test_a_broken_ledger_is_one_line_and_code_2(ledger: Ledger) -> None:
 
 def test_says_what_the_grouping_has_decided(tmp_path: Path) -> None:
     ledger = Ledger(uri=str(tmp_path / "ledger"))
-    grouping = Auto(n_workers=4)
-    parameters = {name: value for name, value in asdict(grouping).items() if name != "n_workers"}
+    grouping = Auto(workers=4)
+    parameters = {name: value for name, value in asdict(grouping).items() if name != "workers"}
     ledger.claim({"grouping": "auto", "workers": 4, "parameters": parameters})
     write_batch(ledger, 0, [10, 10, 10, 10])
     ledger.write_source(0, 0, grouping.start(0, 1, 0).snapshot(), 0)

@@ -101,7 +101,7 @@ def test_everything_registered_is_configured() -> None:
 
 def test_every_module_of_combiners_is_registered() -> None:
     modules = {module.name for module in pkgutil.iter_modules(skewless.combiners.__path__)}
-    assert modules - {"base", "grouped", "sketched", "partials"} == set(COMBINERS) - {"min", "max"} | {"extreme"}
+    assert modules - {"base", "per_group", "sketched", "partials"} == set(COMBINERS) - {"min", "max"} | {"extreme"}
 
 
 @dataclass(frozen=True)

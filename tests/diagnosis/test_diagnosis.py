@@ -48,9 +48,9 @@ def prediction(diagnosis: Diagnosis, grouping: str) -> Prediction:
 @settings(max_examples=20)
 @given(counts=st.lists(st.integers(1, 3_000), min_size=1, max_size=40), workers=st.integers(1, 12))
 def test_key_grouping_is_predicted_exactly_where_every_key_is_known(counts: list[int], workers: int) -> None:
-    got = prediction(diagnose(made_of(counts), n_workers=workers, groupings=["key"]), "key")
+    got = prediction(diagnose(made_of(counts), workers=workers, groupings=["key"]), "key")
     keys = hash_keys(pa.array(np.repeat(np.arange(len(counts)), counts)))
-    loads = loads_of(Key(n_workers=workers).start(0, 1, 0).route(keys, 0), workers)
+    loads = loads_of(Key(workers=workers).start(0, 1, 0).route(keys, 0), workers)
     assert got.imbalance == pytest.approx(imbalance(loads))
     assert got.stddev == pytest.approx(stddev(loads))
     assert (got.dist_cost, got.speed_up) == (1, 1)
@@ -61,9 +61,9 @@ def test_key_grouping_is_predicted_exactly_where_every_key_is_known(counts: list
 @pytest.mark.parametrize("workers", [4, 20])
 def test_the_real_stream_is_predicted_by_its_counts(percent: int, workers: int) -> None:
     tuples = 400_000  # more than are drawn
-    diagnosis = diagnose(country(percent, tuples), n_workers=workers, groupings=FEW)
+    diagnosis = diagnose(country(percent, tuples), workers=workers, groupings=FEW)
     assert diagnosis.tuples == 300_000
-    for grouping in (Key(n_workers=workers), PartialKey(n_workers=workers), Shuffle(n_workers=workers)):
+    for grouping in (Key(workers=workers), PartialKey(workers=workers), Shuffle(workers=workers)):
         real = simulate(Simulation(grouping, CountrySkew(percent=percent), batch_ms=1 << 40), tuples=tuples)
         got = prediction(diagnosis, grouping.name)
         assert got.stage_time == pytest.approx(1 + real.imbalance / 100, rel=0.02), grouping.name
@@ -73,7 +73,7 @@ def test_the_real_stream_is_predicted_by_its_counts(percent: int, workers: int) 
 
 def test_the_cost_of_a_long_tail_is_not_lost_in_the_sample() -> None:
     """Of 60,000 keys with 20 rows each, 300,000 tuples show five rows: too few to meet the workers that 20 meet."""
-    diagnosis = diagnose(made_of([20] * 60_000), n_workers=10, groupings=FEW)
+    diagnosis = diagnose(made_of([20] * 60_000), workers=10, groupings=FEW)
     assert diagnosis.tuples == 300_000
     assert prediction(diagnosis, "shuffle").dist_cost == pytest.approx(10 * (1 - 0.9**20))
     assert prediction(diagnosis, "partial_key").dist_cost > 1.85  # 1.9 with all rows: two hashes may agree
@@ -90,13 +90,13 @@ def test_many_workers_are_not_taken_for_skew() -> None:
         label="equal", names=("a",), hashes=one.astype(np.uint64), counts=20 * one.astype(np.int64), tail_keys=keys,
         tail_rows=rows,
     )  # fmt: skip
-    diagnosis = diagnose(equal, n_workers=2_000, groupings=["key"])
+    diagnosis = diagnose(equal, workers=2_000, groupings=["key"])
     assert diagnosis.verdict == "no skew worth handling"
     assert diagnosis.predictions[0].stage_time < 1.3
 
 
 def test_one_hot_key_in_a_sentence() -> None:
-    diagnosis = diagnose(country(80), n_workers=10, groupings=FEW)
+    diagnosis = diagnose(country(80), workers=10, groupings=FEW)
     assert (diagnosis.use, diagnosis.verdict) == ("shuffle", "shuffle")
     assert diagnosis.hottest[0].name == "Turkey"
     assert diagnosis.hottest[0].share == pytest.approx(0.801, abs=0.005)
@@ -110,7 +110,7 @@ def test_one_hot_key_in_a_sentence() -> None:
 
 def test_a_cheap_grouping_is_preferred_to_one_that_is_hardly_faster() -> None:
     counts = [15_000] + [85] * 1_000  # one key of 15 %, too much for one worker of ten and not for two
-    diagnosis = diagnose(made_of(counts), n_workers=10, groupings=FEW)
+    diagnosis = diagnose(made_of(counts), workers=10, groupings=FEW)
     assert prediction(diagnosis, "shuffle").stage_time < prediction(diagnosis, "partial_key").stage_time < 1.05
     assert diagnosis.verdict == "partial_key"
     assert "% more partial results)" in diagnosis.reason
@@ -119,16 +119,16 @@ def test_a_cheap_grouping_is_preferred_to_one_that_is_hardly_faster() -> None:
 def test_partial_results_count_as_rows() -> None:
     """With two rows a key, a shuffle merges nearly as many partial results as there are rows."""
     counts = [30_000] + [2] * 50_000
-    diagnosis = diagnose(made_of(counts), n_workers=10, groupings=FEW)
+    diagnosis = diagnose(made_of(counts), workers=10, groupings=FEW)
     assert diagnosis.verdict == "partial_key"
-    assert diagnose(made_of([30_000] + [1_000] * 100), n_workers=10, groupings=FEW).verdict == "shuffle"
+    assert diagnose(made_of([30_000] + [1_000] * 100), workers=10, groupings=FEW).verdict == "shuffle"
 
 
 def test_several_hot_keys_and_none() -> None:
-    several = diagnose(made_of([400, 300, 200, 100] * 3), n_workers=30, groupings=["key", "shuffle"])
+    several = diagnose(made_of([400, 300, 200, 100] * 3), workers=30, groupings=["key", "shuffle"])
     assert several.reason.startswith("9 keys, above all ")
     assert "exceed a worker's fair share of 3.3 %: with 30 workers plain grouping takes" in several.reason
-    unlucky = diagnose(made_of([1_000] * 60), n_workers=40, groupings=["key", "shuffle"])
+    unlucky = diagnose(made_of([1_000] * 60), workers=40, groupings=["key", "shuffle"])
     assert unlucky.reason.startswith(
         "no key exceeds a worker's fair share of 2.5 %, but 60 keys fall unevenly on 40 workers: plain grouping takes"
     )
@@ -146,15 +146,15 @@ def test_several_hot_keys_and_none() -> None:
     ],
 )
 def test_no_skew_worth_handling(counts: list[int], workers: int) -> None:
-    diagnosis = diagnose(made_of(counts), n_workers=workers, groupings=FEW)
+    diagnosis = diagnose(made_of(counts), workers=workers, groupings=FEW)
     assert (diagnosis.use, diagnosis.verdict) == (None, "no skew worth handling")
     assert diagnosis.reason.startswith("skew is not your problem here: the hottest key, ")
 
 
 def test_the_paper_streams() -> None:
-    assert diagnose(country(0), n_workers=10, groupings=FEW).verdict == "no skew worth handling"
-    assert diagnose(country(100), n_workers=10, groupings=FEW).verdict == "shuffle"
-    everything = diagnose(country(100), n_workers=10, groupings=["key"])
+    assert diagnose(country(0), workers=10, groupings=FEW).verdict == "no skew worth handling"
+    assert diagnose(country(100), workers=10, groupings=FEW).verdict == "shuffle"
+    everything = diagnose(country(100), workers=10, groupings=["key"])
     assert everything.verdict == "none of these groupings helps"
     assert everything.reason.endswith(
         "plain grouping takes 10.0 times as long as an even split; none of these groupings helps"
@@ -165,14 +165,14 @@ def test_the_paper_streams() -> None:
 
 def test_what_spark_combines_itself_is_left_to_it() -> None:
     distribution = country(80, 20_000)
-    diagnosis = diagnose(distribution, n_workers=10, groupings=FEW, aggregates=["count(*)", "avg", Mean("x")])
+    diagnosis = diagnose(distribution, workers=10, groupings=FEW, aggregates=["count(*)", "avg", Mean("x")])
     assert (diagnosis.use, diagnosis.verdict) == (None, "combined on the map side")
     assert diagnosis.reason.startswith(
         "skew is not your problem here: Spark combines count, avg, mean on the map side, so that the hottest key, "
         "'Turkey' with 80."
     )
     for aggregates in ([], ["count", "collect_list"], ["custom"], ["applyInPandas"]):
-        assert diagnose(distribution, n_workers=10, groupings=FEW, aggregates=aggregates).verdict == "shuffle"
+        assert diagnose(distribution, workers=10, groupings=FEW, aggregates=aggregates).verdict == "shuffle"
 
 
 def test_aggregates_by_name() -> None:
@@ -185,7 +185,7 @@ def test_aggregates_by_name() -> None:
 
 def test_by_default_what_suits_any_job_is_predicted() -> None:
     names: list[str] = []
-    diagnosis = diagnose(country(80, 3_000), n_workers=4, progress=names.append)
+    diagnosis = diagnose(country(80, 3_000), workers=4, progress=names.append)
     assert names == [one.grouping for one in diagnosis.predictions]
     assert {"key", "partial_key", "dynamic_key", "shuffle"} <= set(names) <= set(GROUPINGS)
     assert names[0] == "key"
@@ -195,7 +195,7 @@ def test_by_default_what_suits_any_job_is_predicted() -> None:
 def test_in_a_stream_time_passes_and_sources_learn() -> None:
     distribution = country(80)
     batch, stream = (
-        prediction(diagnose(distribution, n_workers=10, groupings=["DKG"], streaming=streaming), "dynamic_key")
+        prediction(diagnose(distribution, workers=10, groupings=["DKG"], streaming=streaming), "dynamic_key")
         for streaming in (False, True)
     )
     assert batch.stage_time > 3.5  # as partial key grouping: no key is ever old
@@ -204,7 +204,7 @@ def test_in_a_stream_time_passes_and_sources_learn() -> None:
 
 def test_same_seed_same_diagnosis_and_plain_values() -> None:
     distribution = country(60, 5_000)
-    one, again = (diagnose(distribution, n_workers=5, groupings=FEW, top=3, seed=4) for _ in range(2))
+    one, again = (diagnose(distribution, workers=5, groupings=FEW, top=3, seed=4) for _ in range(2))
     assert one == again
     assert json.loads(json.dumps(one.as_dict())) == {
         **one.as_dict(), "hottest": list(one.as_dict()["hottest"]), "predictions": list(one.as_dict()["predictions"])
@@ -213,7 +213,7 @@ def test_same_seed_same_diagnosis_and_plain_values() -> None:
 
 
 def test_all_of_it_as_text() -> None:
-    diagnosis = diagnose(country(80, 5_000), n_workers=5, groupings=FEW, top=2, workers_from="a guess")
+    diagnosis = diagnose(country(80, 5_000), workers=5, groupings=FEW, top=2, workers_from="a guess")
     lines = str(diagnosis).splitlines()
     assert lines[0] == f"country-skew-r80: 5,000 rows, {diagnosis.distinct} keys, 5 workers (a guess)"
     assert lines[1].split()[0] == "Turkey"
@@ -228,14 +228,14 @@ def test_all_of_it_as_text() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     distribution = made_of([3, 2, 1])
     for settings_, message in [
-        ({"n_workers": 0}, "n_workers must be a whole number of at least 1; got 0"),
-        ({"n_workers": 20_000}, "at most 2,000 workers; got 20,000"),
-        ({"n_workers": 2, "top": 0}, "top must be"),
-        ({"n_workers": 2, "n_sources": 0}, "n_sources must be"),
-        ({"n_workers": 2, "seed": -1}, "seed must be"),
-        ({"n_workers": 2, "groupings": ["partial_kye"]}, "did you mean 'partial_key'"),
-        ({"n_workers": 2, "groupings": []}, "at least one grouping"),
-        ({"n_workers": 2, "aggregates": ["cuont"]}, "did you mean 'count'"),
+        ({"workers": 0}, "workers must be a whole number of at least 1; got 0"),
+        ({"workers": 20_000}, "at most 2,000 workers; got 20,000"),
+        ({"workers": 2, "top": 0}, "top must be"),
+        ({"workers": 2, "sources": 0}, "sources must be"),
+        ({"workers": 2, "seed": -1}, "seed must be"),
+        ({"workers": 2, "groupings": ["partial_kye"]}, "did you mean 'partial_key'"),
+        ({"workers": 2, "groupings": []}, "at least one grouping"),
+        ({"workers": 2, "aggregates": ["cuont"]}, "did you mean 'count'"),
     ]:
         with pytest.raises(SkewlessError, match=message):
             diagnose(distribution, **settings_)  # type: ignore[arg-type] # what a user might give
@@ -251,8 +251,8 @@ class FewWorkers(PartialKey):
 
 def test_a_grouping_that_is_not_made_for_so_many_workers_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(groupings._BY_ALIAS, "partial_key", FewWorkers)  # noqa: SLF001 - the registry of names
-    names = [one.grouping for one in diagnose(made_of([30, 20]), n_workers=5).predictions]
+    names = [one.grouping for one in diagnose(made_of([30, 20]), workers=5).predictions]
     assert {"key", "shuffle"} <= set(names)
     assert "partial_key" not in names
     with pytest.raises(SkewlessError, match="at most 4 workers"):
-        diagnose(made_of([30, 20]), n_workers=5, groupings=["partial_key"])
+        diagnose(made_of([30, 20]), workers=5, groupings=["partial_key"])

@@ -36,7 +36,7 @@ def test_plans_and_loads_are_those_of_the_grouping(
 ) -> None:
     split, sparse, cost = kind
     grouping = DistributionAware(
-        n_workers=workers, heavy_share=share, buckets_per_worker=buckets, learn_tuples=stream.training.size,
+        workers=workers, heavy_share=share, buckets_per_worker=buckets, learn_tuples=stream.training.size,
         split_heavy=split, map_sparse=sparse, cost=cost,
     )  # fmt: skip
     names = draw_names(12, 1_000_000, make_salt(seed))

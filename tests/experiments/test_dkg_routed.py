@@ -66,8 +66,8 @@ def test_the_median_of_seeds_is_given() -> None:
 
 
 def test_names_of_groupings() -> None:
-    assert named(RELEASED, 20) == DynamicKey.as_released(n_workers=20)
-    assert named("dynamic_key", 20) == DynamicKey(n_workers=20)
+    assert named(RELEASED, 20) == DynamicKey.as_released(workers=20)
+    assert named("dynamic_key", 20) == DynamicKey(workers=20)
 
 
 def test_hashtags_of_the_campaign_are_folded(data: Path) -> None:

@@ -40,9 +40,9 @@ def as_array(keys: list[int]) -> NDArray[np.uint64]:
 def groupings(draw: st.DrawFn) -> DChoices | WChoices:
     n_workers, head_share = draw(st.integers(1, 30)), draw(HEAD_SHARES)
     if draw(st.booleans()):
-        return WChoices(n_workers=n_workers, head_share=head_share)
+        return WChoices(workers=n_workers, head_share=head_share)
     tolerance = draw(st.sampled_from([0, 1e-4, 0.01, 0.2]))
-    return DChoices(n_workers=n_workers, head_share=head_share, tolerance=tolerance)
+    return DChoices(workers=n_workers, head_share=head_share, tolerance=tolerance)
 
 
 @given(st.data(), groupings(), SEEDS)
@@ -60,7 +60,7 @@ def test_routing_does_what_its_twin_does(data: st.DataObject, grouping: DChoices
         assert progress[DECIDE_AT] == twin.decide_at
 
 
-@pytest.mark.parametrize("grouping", [DChoices(n_workers=40), WChoices(n_workers=40)], ids=str)
+@pytest.mark.parametrize("grouping", [DChoices(workers=40), WChoices(workers=40)], ids=str)
 def test_routing_thousands_of_skewed_keys(grouping: DChoices | WChoices) -> None:
     """More keys than counters, and past several decisions."""
     keys = hash_keys(make_stream("zipf-1.0-3000").slice(0, 9_000, tuples=9_000, seed=0))
@@ -114,20 +114,20 @@ def test_more_tolerance_takes_fewer_choices() -> None:
 def test_without_a_frequent_key_it_is_partial_key_grouping() -> None:
     keys = hash_keys(make_stream("zipf-0.5-5000").slice(0, 5_000, tuples=5_000, seed=0))
     assert keys[0] != keys[1]
-    expected = PartialKey(n_workers=20).start(0, 1, 3).route(keys, 0).tolist()
-    assert DChoices(n_workers=20, head_share=1.0).start(0, 1, 3).route(keys, 0).tolist() == expected
+    expected = PartialKey(workers=20).start(0, 1, 3).route(keys, 0).tolist()
+    assert DChoices(workers=20, head_share=1.0).start(0, 1, 3).route(keys, 0).tolist() == expected
 
 
 def test_one_key_is_spread_evenly_over_all_workers() -> None:
     for kind in (DChoices, WChoices):
-        workers = kind(n_workers=7).start(0, 1, 0).route(np.full(1000, 7, dtype=np.uint64), 0)
+        workers = kind(workers=7).start(0, 1, 0).route(np.full(1000, 7, dtype=np.uint64), 0)
         loads = np.bincount(workers, minlength=7)
         assert loads.max() - loads.min() <= 1
 
 
 def test_both_balance_what_partial_key_grouping_cannot() -> None:
     results = {
-        kind.name: simulate(Simulation(kind(n_workers=50), Zipf(exponent=1.0, n_keys=10_000)), tuples=100_000)
+        kind.name: simulate(Simulation(kind(workers=50), Zipf(exponent=1.0, n_keys=10_000)), tuples=100_000)
         for kind in (PartialKey, DChoices, WChoices)
     }
     assert results["partial_key"].imbalance > 100
@@ -139,7 +139,7 @@ def test_both_balance_what_partial_key_grouping_cannot() -> None:
 def test_choices_follow_the_stream() -> None:
     """A key becomes hot: the choices of frequent keys widen. It cools down: they narrow again."""
     rng = np.random.default_rng(0)
-    router = DChoices(n_workers=20).start(0, 1, 0)
+    router = DChoices(workers=20).start(0, 1, 0)
 
     def choices_after(hot_share: float, tuples: int) -> int:
         keys = rng.integers(0, 2**63, size=tuples, dtype=np.uint64)
@@ -158,7 +158,7 @@ def first_source(grouping: DChoices | WChoices, keys: NDArray[np.uint64]) -> Rou
     return router
 
 
-@pytest.mark.parametrize("grouping", [DChoices(n_workers=30), WChoices(n_workers=30)], ids=str)
+@pytest.mark.parametrize("grouping", [DChoices(workers=30), WChoices(workers=30)], ids=str)
 def test_a_late_source_knows_loads_and_frequent_keys(grouping: DChoices | WChoices) -> None:
     streams = [
         hash_keys(make_stream("country-skew-r80").slice(at, at + 5_000, tuples=10_000, seed=0)) for at in (0, 5_000)
@@ -178,13 +178,13 @@ def test_a_late_source_knows_loads_and_frequent_keys(grouping: DChoices | WChoic
     assert merged["loads"][workers[0]] == merged["loads"].min()
 
 
-@pytest.mark.parametrize("grouping", [DChoices(n_workers=10), WChoices(n_workers=10)], ids=str)
+@pytest.mark.parametrize("grouping", [DChoices(workers=10), WChoices(workers=10)], ids=str)
 def test_sizes_follow_from_the_share(grouping: DChoices | WChoices) -> None:
     assert grouping.least_share == pytest.approx(0.02)
     assert (grouping.n_counters, grouping.decide_every) == (100, 1000)
     state = grouping.start(0, 1, 0).snapshot()
     assert state["sketch_keys"].size == 0
-    assert type(grouping)(n_workers=10**6).n_counters == 2 * 10**6
+    assert type(grouping)(workers=10**6).n_counters == 2 * 10**6
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_sizes_follow_from_the_share(grouping: DChoices | WChoices) -> None:
     ],
 )
 def test_both_are_found_by_name_and_alias(name: str, kind: type[DChoices | WChoices]) -> None:
-    assert make_grouping(name, n_workers=4, head_share=0.5) == kind(n_workers=4, head_share=0.5)
+    assert make_grouping(name, workers=4, head_share=0.5) == kind(workers=4, head_share=0.5)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_both_are_found_by_name_and_alias(name: str, kind: type[DChoices | WChoi
         (WChoices, {"head_share": float("nan")}, "head_share must be between 1e-06 and 1; got nan"),
         (DChoices, {"tolerance": -0.1}, "tolerance must be a number of at least 0; got -0.1"),
         (DChoices, {"tolerance": float("inf")}, "tolerance must be a number of at least 0; got inf"),
-        (DChoices, {"n_workers": 0}, "n_workers must be a whole number of at least 1; got 0"),
+        (DChoices, {"workers": 0}, "workers must be a whole number of at least 1; got 0"),
     ],
 )
 def test_bad_parameters_are_refused(kind: Any, parameters: dict[str, float], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        kind(**{"n_workers": 10, **parameters})
+        kind(**{"workers": 10, **parameters})

@@ -28,21 +28,21 @@ from skewless import (
 from skewless.checks import GROUPING_CHECKS, GroupingCheck
 
 CONFIGURED = [
-    *(grouping(n_workers=n) for grouping in GROUPINGS.values() for n in (1, 2, 10)),
-    DynamicKey.as_released(n_workers=10),
-    DynamicKey(n_workers=5, expected_keys=10, check_interval_s=7, scale_down_load=11.5),
-    DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200),
-    DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, split_heavy=True, cost="quadratic"),
-    DistributionAware(n_workers=5, learn_tuples=300, relearn_every=200, map_sparse=False, max_moved=1.0),
-    FullKnowledge.of(np.arange(50, dtype=np.uint64) // np.uint64(3), n_workers=5),
-    Eager(n_workers=5, n_substreams=7, window_ms=11_000, upper=300, lower=100, start_workers=2),
-    Correlation(n_workers=5, n_substreams=30, n_windows=2, level=False),
-    Correlation(n_workers=5, n_substreams=30, n_windows=3, threshold=0.5, window_ms=7_000),
-    Even(n_workers=5, single_owner=True, max_moved=0.5),
-    Even(n_workers=5, capacities=(1, 2, 4, 8, 0.5), half_life_s=1),
-    Even(n_workers=5, measure_capacities=True, resolution=1, slack=0.5),
-    Auto(n_workers=5, worthwhile=0.01, patience=1),
-    Auto(n_workers=5, single_owner=True, capacities=(1, 1, 1, 1, 4)),
+    *(grouping(workers=n) for grouping in GROUPINGS.values() for n in (1, 2, 10)),
+    DynamicKey.as_released(workers=10),
+    DynamicKey(workers=5, expected_keys=10, check_interval_s=7, scale_down_load=11.5),
+    DistributionAware(workers=5, learn_tuples=300, relearn_every=200),
+    DistributionAware(workers=5, learn_tuples=300, relearn_every=200, split_heavy=True, cost="quadratic"),
+    DistributionAware(workers=5, learn_tuples=300, relearn_every=200, map_sparse=False, max_moved=1.0),
+    FullKnowledge.of(np.arange(50, dtype=np.uint64) // np.uint64(3), workers=5),
+    Eager(workers=5, n_substreams=7, window_ms=11_000, upper=300, lower=100, start_workers=2),
+    Correlation(workers=5, n_substreams=30, n_windows=2, level=False),
+    Correlation(workers=5, n_substreams=30, n_windows=3, threshold=0.5, window_ms=7_000),
+    Even(workers=5, single_owner=True, max_moved=0.5),
+    Even(workers=5, capacities=(1, 2, 4, 8, 0.5), half_life_s=1),
+    Even(workers=5, measure_capacities=True, resolution=1, slack=0.5),
+    Auto(workers=5, worthwhile=0.01, patience=1),
+    Auto(workers=5, single_owner=True, capacities=(1, 1, 1, 1, 4)),
 ]
 
 
@@ -55,7 +55,7 @@ def test_conforms(grouping: Grouping, check: GroupingCheck) -> None:
 
 def test_every_module_of_groupings_is_registered() -> None:
     modules = {module.name for module in pkgutil.iter_modules(skewless.groupings.__path__)}
-    assert modules - {"base", "even_router", "substream"} == set(GROUPINGS)
+    assert modules - {"base", "longest_first", "rebalance", "substream"} == set(GROUPINGS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +122,12 @@ class FaultyRouter(Router):
 @pytest.mark.parametrize("check", GROUPING_CHECKS, ids=lambda check: check.__name__)
 def test_each_check_can_fail(check: GroupingCheck) -> None:
     with pytest.raises(AssertionError):
-        check(Faulty(n_workers=5, fault=check.__name__), 0)
+        check(Faulty(workers=5, fault=check.__name__), 0)
 
 
 @pytest.mark.parametrize("check", GROUPING_CHECKS, ids=lambda check: check.__name__)
 def test_without_its_fault_the_faulty_grouping_passes(check: GroupingCheck) -> None:
-    check(Faulty(n_workers=5), 0)
+    check(Faulty(workers=5), 0)
 
 
 @pytest.mark.parametrize("grouping", CONFIGURED, ids=str)

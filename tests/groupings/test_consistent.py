@@ -29,7 +29,7 @@ def groupings(draw: st.DrawFn) -> Consistent:
     n_workers = draw(st.integers(1, 6))
     capacities = st.lists(st.sampled_from([0.01, 1, 2.5, 7]), min_size=n_workers, max_size=n_workers).map(tuple)
     return Consistent(
-        n_workers=n_workers,
+        workers=n_workers,
         virtual_per_worker=draw(st.integers(1, 8)),
         slack=draw(SLACKS),
         capacities=draw(st.none() | capacities),
@@ -49,7 +49,7 @@ def test_equals_its_twin(data: st.DataObject, grouping: Consistent, seed: int) -
 
 def test_equals_its_twin_on_a_long_stream_of_few_keys() -> None:
     """Long enough that searches pass many full virtual workers, and that a later one begins where the last ended."""
-    grouping = Consistent(n_workers=4, virtual_per_worker=5)
+    grouping = Consistent(workers=4, virtual_per_worker=5)
     router = grouping.start(0, 1, 9)
     twin = NaiveConsistent(router.snapshot()["owners"].tolist(), grouping.slack, 9)
     rng = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def test_no_virtual_worker_exceeds_its_bound(data: st.DataObject, grouping: Cons
 
 
 def test_cold_keys_stay_where_they_are_and_a_hot_one_spills_over() -> None:
-    grouping = Consistent(n_workers=10, slack=1.0)
+    grouping = Consistent(workers=10, slack=1.0)
     rng = np.random.default_rng(1)
     names = rng.integers(0, 2**64, size=5000, dtype=np.uint64)
     keys = np.where(rng.random(100_000) < 0.5, names[0], rng.choice(names, size=100_000))
@@ -94,7 +94,7 @@ def test_virtual_workers_are_shared_out_in_proportion(n_virtual: int, capacities
 @pytest.mark.parametrize("stream", ["country-skew-r0", "country-skew-r50"])
 @pytest.mark.parametrize("capacities", [(1, 2, 4), (4.0, 1.0, 2.0), (0.5, 0.5, 0.5)])
 def test_loads_are_in_proportion_to_capacities(stream: str, capacities: tuple[float, ...]) -> None:
-    grouping = Consistent(n_workers=3, capacities=capacities, virtual_per_worker=70)
+    grouping = Consistent(workers=3, capacities=capacities, virtual_per_worker=70)
     # Busy times that say otherwise change nothing where capacities are given.
     result = simulate(Simulation(grouping, make_stream(stream), service_ms=[9.0, 1.0, 1.0]), tuples=100_000)
     expected = 100_000 * np.array(capacities) / sum(capacities)
@@ -145,20 +145,20 @@ def _run(
 
 def test_equal_workers_keep_what_they_have() -> None:
     for virtual_per_worker in (10, 100):
-        states, _ = _run(Consistent(n_workers=6, virtual_per_worker=virtual_per_worker), [0.001] * 6, 40)
+        states, _ = _run(Consistent(workers=6, virtual_per_worker=virtual_per_worker), [0.001] * 6, 40)
         assert states[0]["moves"] <= 2  # chance alone
         assert states[0]["rounds"] == 40
 
 
 def test_a_round_moves_one_virtual_worker_per_pair() -> None:
-    states, _ = _run(Consistent(n_workers=6), [0.004, 0.004, 0.001, 0.001, 0.001, 0.001], 1)
+    states, _ = _run(Consistent(workers=6), [0.004, 0.004, 0.001, 0.001, 0.001, 0.001], 1)
     hosted = np.bincount(states[0]["owners"]).tolist()
     assert hosted[:2] == [9, 9]
     assert sorted(hosted[2:]) == [10, 10, 11, 11]
 
 
 def test_without_new_measurements_nothing_moves() -> None:
-    grouping = Consistent(n_workers=6)
+    grouping = Consistent(workers=6)
     states, _ = _run(grouping, [0.004] + [0.001] * 5, 2)
     assert states[0]["moves"] == 2
     nothing = np.zeros(6, dtype=np.int64)
@@ -167,14 +167,14 @@ def test_without_new_measurements_nothing_moves() -> None:
 
 
 def test_a_worker_keeps_its_last_virtual_worker() -> None:
-    states, done = _run(Consistent(n_workers=3, virtual_per_worker=4), [1.0, 0.001, 0.001], 30)
+    states, done = _run(Consistent(workers=3, virtual_per_worker=4), [1.0, 0.001, 0.001], 30)
     assert np.bincount(states[0]["owners"])[0] == 1
     assert done[-1][0] > 0
 
 
 @pytest.mark.parametrize("seconds", [[0.004, 0.001, 0.001, 0.001, 0.001], [0.003, 0.003, 0.001, 0.001, 0.002]])
 def test_measured_workers_end_up_equally_busy(seconds: list[float]) -> None:
-    grouping = Consistent(n_workers=5, virtual_per_worker=40)
+    grouping = Consistent(workers=5, virtual_per_worker=40)
     _, done = _run(grouping, seconds, 60)
     first = done[0] * np.array(seconds)
     last = np.mean(done[-5:], axis=0) * np.array(seconds)
@@ -186,7 +186,7 @@ def test_measured_workers_end_up_equally_busy(seconds: list[float]) -> None:
 def test_in_a_simulation_a_slow_worker_gets_less_until_busy_times_agree() -> None:
     service_ms = [4.0, 1.0, 1.0, 1.0, 1.0]
     simulation = Simulation(
-        Consistent(n_workers=5, virtual_per_worker=30), make_stream("country-skew-r50"), service_ms=service_ms
+        Consistent(workers=5, virtual_per_worker=30), make_stream("country-skew-r50"), service_ms=service_ms
     )
     early, late, end = (simulate(simulation, tuples=tuples) for tuples in (3_000, 120_000, 180_000))
     assert early.load == pytest.approx([600] * 5, rel=0.15)
@@ -196,7 +196,7 @@ def test_in_a_simulation_a_slow_worker_gets_less_until_busy_times_agree() -> Non
 
 
 def test_a_worker_that_recovers_gets_its_share_back() -> None:
-    grouping = Consistent(n_workers=4, virtual_per_worker=20)
+    grouping = Consistent(workers=4, virtual_per_worker=20)
     slow, _ = _run(grouping, [0.004, 0.001, 0.001, 0.001], 40)
     states: Sequence[State] = slow
     for batch in range(60):
@@ -208,7 +208,7 @@ def test_a_worker_that_recovers_gets_its_share_back() -> None:
 
 
 def test_sources_agree_even_if_one_has_no_history() -> None:
-    grouping = Consistent(n_workers=4)
+    grouping = Consistent(workers=4)
     states, _ = _run(grouping, [0.004, 0.001, 0.001, 0.001], 10)
     fresh = grouping.start(0, 4, 0).snapshot()
     assert not np.array_equal(fresh["owners"], states[0]["owners"])
@@ -224,7 +224,7 @@ def test_sources_agree_even_if_one_has_no_history() -> None:
     ("parameters", "message"),
     [
         ({"virtual_per_worker": 0}, "virtual_per_worker must be a whole number of at least 1; got 0"),
-        ({"virtual_per_worker": 2**30}, r"n_workers times virtual_per_worker must be below 2\*\*31; got 3221225472"),
+        ({"virtual_per_worker": 2**30}, r"workers times virtual_per_worker must be below 2\*\*31; got 3221225472"),
         ({"slack": -0.1}, "slack must be a number of at least 0; got -0.1"),
         ({"slack": float("nan")}, "slack must be a number of at least 0; got nan"),
         ({"capacities": (1.0, 2.0)}, r"capacities must be one per worker \(3\); got 2"),
@@ -237,10 +237,10 @@ def test_sources_agree_even_if_one_has_no_history() -> None:
 )
 def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        Consistent(**{"n_workers": 3, **parameters})
+        Consistent(**{"workers": 3, **parameters})
 
 
 def test_capacities_may_come_as_a_list() -> None:
-    grouping = Consistent(n_workers=2, capacities=[1, 3])  # type: ignore[arg-type] # as the command line gives them
-    assert grouping == Consistent(n_workers=2, capacities=(1, 3))
-    assert hash(grouping) == hash(Consistent(n_workers=2, capacities=(1, 3)))
+    grouping = Consistent(workers=2, capacities=[1, 3])  # type: ignore[arg-type] # as the command line gives them
+    assert grouping == Consistent(workers=2, capacities=(1, 3))
+    assert hash(grouping) == hash(Consistent(workers=2, capacities=(1, 3)))

@@ -127,7 +127,7 @@ def test_a_levelled_table_is_never_worse_than_the_old_one(
     histograms = np.array(series).T.copy()
     owners = st.integers(0, n_workers - 1)
     table = np.array(data.draw(st.lists(owners, min_size=len(series), max_size=len(series))), dtype=np.int32)
-    grouping = Correlation(n_workers=n_workers, n_substreams=len(series), threshold=threshold)
+    grouping = Correlation(workers=n_workers, n_substreams=len(series), threshold=threshold)
     placed = grouping.assign(histograms, table)
     assert placed.dtype == np.int32
     assert 0 <= placed.min() <= placed.max() < n_workers
@@ -156,7 +156,7 @@ def _run(grouping: Correlation, histograms: NDArray[np.int64]) -> list[NDArray[n
 
 
 def test_a_table_is_made_once_in_a_period_and_keeps_apart_what_peaks_together() -> None:
-    grouping = Correlation(n_workers=4, n_substreams=40, n_windows=12)
+    grouping = Correlation(workers=4, n_substreams=40, n_windows=12)
     histograms = _histograms(36)
     together = (np.arange(40) // 10).astype(np.int32)  # the worst table: each worker has one group
     assert overall_imbalance(together, histograms, 4) > 20 * overall_imbalance(
@@ -173,14 +173,14 @@ def test_published_and_levelled() -> None:
     table = (np.arange(100) % 10).astype(np.int32)
     loads = {}
     for level in (True, False):
-        placed = Correlation(n_workers=10, level=level).assign(histograms, table)
+        placed = Correlation(workers=10, level=level).assign(histograms, table)
         loads[level] = np.bincount(placed, weights=histograms.mean(axis=0), minlength=10)
     assert imbalance(loads[True]) < 15
     assert imbalance(loads[False]) > 100
 
 
 def test_a_new_labelling_of_the_same_sets_moves_nothing() -> None:
-    grouping = Correlation(n_workers=4, n_substreams=40, level=False)
+    grouping = Correlation(workers=4, n_substreams=40, level=False)
     histograms = _histograms(24)
     table = grouping.assign(histograms, np.zeros(40, dtype=np.int32))
     other = np.array([2, 0, 3, 1], dtype=np.int32)[table]
@@ -190,16 +190,16 @@ def test_a_new_labelling_of_the_same_sets_moves_nothing() -> None:
 def test_loads_that_never_change_leave_nothing_to_part() -> None:
     constant = np.full((24, 100), 7)
     table = (np.arange(100) % 10).astype(np.int32)
-    assert np.array_equal(Correlation(n_workers=10).assign(constant, table), table)
-    assert len(set(Correlation(n_workers=10, level=False).assign(constant, table).tolist())) == 1
+    assert np.array_equal(Correlation(workers=10).assign(constant, table), table)
+    assert len(set(Correlation(workers=10, level=False).assign(constant, table).tolist())) == 1
 
 
 @pytest.mark.parametrize("parameters", [{"n_windows": 1}, {"threshold": 1.0}, {"threshold": -0.1}, {"threshold": "a"}])
 def test_bad_parameters_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(SkewlessError, match=next(iter(parameters))):
-        Correlation(n_workers=2, **parameters)  # type: ignore[arg-type]
+        Correlation(workers=2, **parameters)  # type: ignore[arg-type]
 
 
 def test_more_substreams_than_a_matrix_can_hold_are_refused() -> None:
     with pytest.raises(SkewlessError, match="correlation takes at most 4096 n_substreams; got 4097"):
-        Correlation(n_workers=2, n_substreams=4097)
+        Correlation(workers=2, n_substreams=4097)

@@ -61,7 +61,7 @@ def _deployed(grouping: DistributionAware, training: NDArray[np.uint64], seed: i
 def groupings(draw: st.DrawFn) -> DistributionAware:
     heavy_share = draw(st.sampled_from([0.05, 0.1, 0.3, 1.0]))
     return DistributionAware(
-        n_workers=draw(st.integers(1, 6)),
+        workers=draw(st.integers(1, 6)),
         heavy_share=heavy_share,
         error=draw(st.sampled_from([None, 0.9 * heavy_share, 0.02])),
         buckets_per_worker=draw(st.integers(1, 3)),
@@ -93,7 +93,7 @@ def test_equals_its_naive_twin(data: st.DataObject, grouping: DistributionAware,
 
 @pytest.mark.parametrize("changes", [{}, {"split_heavy": True}, {"cost": "quadratic"}, {"map_sparse": False}], ids=str)
 def test_equals_its_naive_twin_while_the_hot_keys_change(changes: dict[str, Any]) -> None:
-    grouping = DistributionAware(n_workers=4, learn_tuples=500, relearn_every=400, max_moved=0.4, **changes)
+    grouping = DistributionAware(workers=4, learn_tuples=500, relearn_every=400, max_moved=0.4, **changes)
     routers = [grouping.start(source, 2, 3) for source in range(2)]
     twin = NaiveDistributionAware(grouping, 3, 2)
     rng = np.random.default_rng(0)
@@ -113,7 +113,7 @@ def test_equals_its_naive_twin_while_the_hot_keys_change(changes: dict[str, Any]
 
 def test_a_count_beyond_that_of_its_bucket_leaves_the_bucket_empty_not_negative() -> None:
     """Two counters that 98 keys have taken over in turn make a late key with two tuples look like one with 51."""
-    grouping = DistributionAware(n_workers=2, heavy_share=0.51, error=0.5, buckets_per_worker=50, learn_tuples=100)
+    grouping = DistributionAware(workers=2, heavy_share=0.51, error=0.5, buckets_per_worker=50, learn_tuples=100)
     keys = _array([*range(98), 1000, 1000])
     router = _deployed(grouping, keys)
     twin = NaiveDistributionAware(grouping, 0, 1)
@@ -125,7 +125,7 @@ def test_a_count_beyond_that_of_its_bucket_leaves_the_bucket_empty_not_negative(
 
 
 def test_a_late_source_of_split_keys_starts_from_mean_loads() -> None:
-    grouping = DistributionAware(n_workers=2, split_heavy=True)
+    grouping = DistributionAware(workers=2, split_heavy=True)
     routers = [grouping.start(source, 2, 0) for source in range(2)]
     routers[0].route(np.arange(40, dtype=np.uint64), 0)
     states = [router.snapshot() for router in routers]
@@ -138,27 +138,27 @@ def test_yardsticks_equal_their_naive_twins(data: st.DataObject, n_workers: int,
     names = data.draw(NAMES)
     ahead, keys = (data.draw(st.lists(st.sampled_from(names), max_size=60)) for _ in range(2))
     pairs: list[tuple[Grouping, Any]] = [
-        (Universal(n_workers=n_workers), NaiveUniversal(n_workers, seed)),
-        (Modulo(n_workers=n_workers), NaiveModulo(n_workers)),
-        (FullKnowledge.of(_array(ahead), n_workers=n_workers), NaiveFullKnowledge(n_workers, seed, ahead)),
+        (Universal(workers=n_workers), NaiveUniversal(n_workers, seed)),
+        (Modulo(workers=n_workers), NaiveModulo(n_workers)),
+        (FullKnowledge.of(_array(ahead), workers=n_workers), NaiveFullKnowledge(n_workers, seed, ahead)),
     ]
     for grouping, twin in pairs:
         assert grouping.start(0, 1, seed).route(_array(keys), 0).tolist() == twin.route(keys)
-    assert SingleInstance(n_workers=n_workers).start(0, 1, seed).route(_array(keys), 0).tolist() == [0] * len(keys)
+    assert SingleInstance(workers=n_workers).start(0, 1, seed).route(_array(keys), 0).tolist() == [0] * len(keys)
 
 
 @pytest.mark.parametrize("map_sparse", [True, False])
 @pytest.mark.parametrize("split_heavy", [True, False])
 def test_before_there_is_a_plan_keys_are_routed_as_by_universal_hashing(map_sparse: bool, split_heavy: bool) -> None:
-    grouping = DistributionAware(n_workers=7, buckets_per_worker=3, map_sparse=map_sparse, split_heavy=split_heavy)
+    grouping = DistributionAware(workers=7, buckets_per_worker=3, map_sparse=map_sparse, split_heavy=split_heavy)
     keys = np.random.default_rng(0).integers(0, 2**64, size=5000, dtype=np.uint64)
     routed = grouping.start(0, 1, 5).route(keys, 0)
-    assert np.array_equal(routed, Universal(n_workers=7).start(0, 1, 5).route(keys, 0))
+    assert np.array_equal(routed, Universal(workers=7).start(0, 1, 5).route(keys, 0))
 
 
 def test_one_owner_unless_hot_keys_are_split() -> None:
-    assert DistributionAware(n_workers=4).single_owner
-    assert not DistributionAware(n_workers=4, split_heavy=True).single_owner
+    assert DistributionAware(workers=4).single_owner
+    assert not DistributionAware(workers=4, split_heavy=True).single_owner
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0])
@@ -169,7 +169,7 @@ def test_is_as_good_as_full_knowledge_of_the_validation_set(exponent: float, n_w
     On Zipf-1, where no key is hot enough to matter, it is the number of buckets that counts (Figure 8a).
     """
     buckets = 20 if exponent == 1 else 2
-    grouping = DistributionAware(n_workers=n_workers, learn_tuples=80_000, buckets_per_worker=buckets)
+    grouping = DistributionAware(workers=n_workers, learn_tuples=80_000, buckets_per_worker=buckets)
     ours: list[float] = []
     best: list[float] = []
     hashed: list[float] = []
@@ -178,8 +178,8 @@ def test_is_as_good_as_full_knowledge_of_the_validation_set(exponent: float, n_w
         training, validation = keys[:80_000], keys[80_000:]
         routers = [
             _deployed(grouping, training, seed),
-            FullKnowledge.of(validation, n_workers=n_workers).start(0, 1, seed),
-            Universal(n_workers=n_workers).start(0, 1, seed),
+            FullKnowledge.of(validation, workers=n_workers).start(0, 1, seed),
+            Universal(workers=n_workers).start(0, 1, seed),
         ]
         for results, router in zip((ours, best, hashed), routers, strict=True):
             results.append(imbalance(loads_of(router.route(validation, 0), n_workers)))
@@ -190,14 +190,14 @@ def test_is_as_good_as_full_knowledge_of_the_validation_set(exponent: float, n_w
 def test_hot_keys_get_workers_of_their_own() -> None:
     rng = np.random.default_rng(0)
     keys = np.where(rng.random(10_000) < 0.6, rng.integers(0, 2, size=10_000), rng.integers(2, 1000, size=10_000))
-    router = _deployed(DistributionAware(n_workers=5, learn_tuples=10_000), keys.astype(np.uint64))
+    router = _deployed(DistributionAware(workers=5, learn_tuples=10_000), keys.astype(np.uint64))
     owners = router.route(np.arange(1000, dtype=np.uint64), 0)
     assert owners[0] != owners[1]
     assert not np.isin(owners[2:], owners[:2]).any()
 
 
 def test_split_hot_keys_use_two_workers_evenly() -> None:
-    grouping = DistributionAware(n_workers=5, learn_tuples=1000, split_heavy=True)
+    grouping = DistributionAware(workers=5, learn_tuples=1000, split_heavy=True)
     keys = np.where(np.arange(2000) % 2 == 0, 7, np.arange(2000)).astype(np.uint64)
     router = _deployed(grouping, keys[:1000])
     workers = router.route(keys, 0)
@@ -207,17 +207,17 @@ def test_split_hot_keys_use_two_workers_evenly() -> None:
 
 def test_without_mapping_other_keys_stay_where_their_hash_puts_them() -> None:
     keys = _zipf(2.0, 20_000)
-    router = _deployed(DistributionAware(n_workers=5, map_sparse=False), keys)
+    router = _deployed(DistributionAware(workers=5, map_sparse=False), keys)
     hot = router.snapshot()["plan_keys"]
     others = keys[~np.isin(keys, hot)]
     assert hot.size > 0
-    assert np.array_equal(router.route(others, 0), Universal(n_workers=5).start(0, 1, 0).route(others, 0))
+    assert np.array_equal(router.route(others, 0), Universal(workers=5).start(0, 1, 0).route(others, 0))
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
 def test_mapping_other_keys_pays(exponent: float) -> None:
     """Figure 13: with its buckets placed by plan DKG is better than without, at every skew."""
-    mapped, unmapped = (DistributionAware(n_workers=10, map_sparse=mapped) for mapped in (True, False))
+    mapped, unmapped = (DistributionAware(workers=10, map_sparse=mapped) for mapped in (True, False))
     results: dict[bool, list[float]] = {True: [], False: []}
     for seed in range(5):
         keys = _zipf(exponent, 40_000, seed)
@@ -232,7 +232,7 @@ def test_quadratic_cost_gives_the_worker_of_a_large_item_less_besides() -> None:
     # One bucket per worker and no hot keys: squares keep the largest bucket alone for longer.
     sizes = [9, 4, 4, 4, 4]
     linear, quadratic = (
-        DistributionAware(n_workers=2, heavy_share=0.1, learn_tuples=25, buckets_per_worker=1, cost=cost)
+        DistributionAware(workers=2, heavy_share=0.1, learn_tuples=25, buckets_per_worker=1, cost=cost)
         for cost in ("linear", "quadratic")
     )
     keys = np.repeat(np.arange(5, dtype=np.uint64), sizes)
@@ -243,7 +243,7 @@ def test_quadratic_cost_gives_the_worker_of_a_large_item_less_besides() -> None:
 
 
 def test_a_source_learns_from_no_more_than_is_missing() -> None:
-    grouping = DistributionAware(n_workers=3, learn_tuples=1000)
+    grouping = DistributionAware(workers=3, learn_tuples=1000)
     router = grouping.start(0, 1, 0)
     keys = np.arange(5000, dtype=np.uint64)
     for at in range(0, 5000, 700):
@@ -254,7 +254,7 @@ def test_a_source_learns_from_no_more_than_is_missing() -> None:
 
 
 def test_sources_learn_together_and_nothing_is_counted_twice() -> None:
-    grouping = DistributionAware(n_workers=3, learn_tuples=1000)
+    grouping = DistributionAware(workers=3, learn_tuples=1000)
     routers = [grouping.start(source, 3, 0) for source in range(3)]
     rng = np.random.default_rng(0)
     routed = 0
@@ -276,7 +276,7 @@ def test_sources_learn_together_and_nothing_is_counted_twice() -> None:
 
 
 def test_who_lost_its_history_takes_that_of_the_others() -> None:
-    grouping = DistributionAware(n_workers=5, learn_tuples=1000)
+    grouping = DistributionAware(workers=5, learn_tuples=1000)
     keys = _zipf(2.0, 2000)
     planned, fresh = _deployed(grouping, keys), grouping.start(1, 2, 0)
     routers, states = _pass(grouping, [fresh, planned])
@@ -285,7 +285,7 @@ def test_who_lost_its_history_takes_that_of_the_others() -> None:
 
 
 def test_never_relearning_is_the_default() -> None:
-    grouping = DistributionAware(n_workers=5, learn_tuples=1000)
+    grouping = DistributionAware(workers=5, learn_tuples=1000)
     router = _deployed(grouping, _zipf(2.0, 1000))
     for seed in range(5):
         router.route(_zipf(2.0, 5000, seed), 0)
@@ -310,7 +310,7 @@ def _drift(grouping: DistributionAware, seeds: Sequence[int]) -> tuple[list[floa
 
 @pytest.mark.parametrize("max_moved", [0.08, 0.2, 0.5])
 def test_a_new_plan_moves_no_more_than_it_may(max_moved: float) -> None:
-    grouping = DistributionAware(n_workers=8, relearn_every=10_000, max_moved=max_moved)
+    grouping = DistributionAware(workers=8, relearn_every=10_000, max_moved=max_moved)
     _, moved = _drift(grouping, [step // 2 for step in range(16)])
     assert moved[-1].plans == 16
     loads = np.diff([step.load for step in moved])
@@ -322,13 +322,13 @@ def test_a_new_plan_moves_no_more_than_it_may(max_moved: float) -> None:
 
 def test_relearning_follows_the_hot_keys() -> None:
     seeds = [0] * 3 + [1] * 12
-    static, _ = _drift(DistributionAware(n_workers=8), seeds)
-    following, _ = _drift(DistributionAware(n_workers=8, relearn_every=10_000), seeds)
+    static, _ = _drift(DistributionAware(workers=8), seeds)
+    following, _ = _drift(DistributionAware(workers=8, relearn_every=10_000), seeds)
     assert np.mean(following[-5:]) < 0.6 * np.mean(static[-5:])
 
 
 def test_on_a_steady_stream_relearning_moves_next_to_nothing() -> None:
-    imbalances, moved = _drift(DistributionAware(n_workers=8, relearn_every=10_000), [0] * 15)
+    imbalances, moved = _drift(DistributionAware(workers=8, relearn_every=10_000), [0] * 15)
     assert moved[-1].plans == 15
     assert moved[-1].load - moved[2].load < 0.01 * 120_000
     assert max(imbalances[2:]) < 25
@@ -336,7 +336,7 @@ def test_on_a_steady_stream_relearning_moves_next_to_nothing() -> None:
 
 def test_formerly_hot_keys_stay_where_they_are_in_bounded_room() -> None:
     """Many keys are hot in turn, each for one window: nobody moves but the hot key of the window, and buckets."""
-    grouping = DistributionAware(n_workers=4, learn_tuples=500, relearn_every=500, max_moved=1.0)
+    grouping = DistributionAware(workers=4, learn_tuples=500, relearn_every=500, max_moved=1.0)
     router = grouping.start(0, 1, 0)
     sizes, n_stayed = [], 0
     for hot in range(120):
@@ -364,7 +364,7 @@ def test_formerly_hot_keys_stay_where_they_are_in_bounded_room() -> None:
         ({"error": 0}, "error must be above 0"),
         ({"buckets_per_worker": 0}, "buckets_per_worker must be a whole number of at least 1; got 0"),
         ({"buckets_per_worker": 1.5}, "buckets_per_worker must be a whole number of at least 1; got 1.5"),
-        ({"buckets_per_worker": 2**30}, r"n_workers \* buckets_per_worker must be below 2\*\*31; got 10737418240"),
+        ({"buckets_per_worker": 2**30}, r"workers \* buckets_per_worker must be below 2\*\*31; got 10737418240"),
         ({"learn_tuples": 0}, "learn_tuples must be a whole number of at least 1; got 0"),
         ({"relearn_every": -1}, "relearn_every must be a whole number of at least 0; got -1"),
         ({"max_moved": 0}, "max_moved must be a number above 0 and at most 1; got 0"),
@@ -374,7 +374,7 @@ def test_formerly_hot_keys_stay_where_they_are_in_bounded_room() -> None:
 )
 def test_bad_parameters_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        DistributionAware(**{"n_workers": 10, **changes})
+        DistributionAware(**{"workers": 10, **changes})
 
 
 @pytest.mark.parametrize(
@@ -387,13 +387,13 @@ def test_bad_parameters_are_refused(changes: dict[str, Any], message: str) -> No
 )
 def test_bad_frequencies_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        FullKnowledge(n_workers=10, **changes)
+        FullKnowledge(workers=10, **changes)
 
 
 def test_a_simulation_tells_full_knowledge_the_stream_ahead() -> None:
     stream = make_stream("zipf-1-1000")
     plain, known = (
-        simulate(Simulation(make_grouping(name, n_workers=7), stream), tuples=30_000) for name in ("universal", "O-apx")
+        simulate(Simulation(make_grouping(name, workers=7), stream), tuples=30_000) for name in ("universal", "O-apx")
     )
     assert known.dist_cost == 1
     assert max(known.load) - min(known.load) <= 1
@@ -401,7 +401,7 @@ def test_a_simulation_tells_full_knowledge_the_stream_ahead() -> None:
 
 
 def test_full_knowledge_that_was_told_already_is_not_told_again() -> None:
-    told = FullKnowledge.of(_array([1, 2]), n_workers=2)
-    assert FullKnowledge(n_workers=2).needs_frequencies
+    told = FullKnowledge.of(_array([1, 2]), workers=2)
+    assert FullKnowledge(workers=2).needs_frequencies
     assert not told.needs_frequencies
     assert told.informed(_array([3]), np.array([1])).keys == [3]

@@ -19,13 +19,13 @@ TABLE_1 = [
 
 @pytest.mark.parametrize(("machines", "ideal", "threshold", "most"), TABLE_1)
 def test_table_1(machines: int, ideal: float, threshold: float, most: int) -> None:
-    grouping = DynamicKey(n_workers=machines)
+    grouping = DynamicKey(workers=machines)
     assert grouping.ideal_load == pytest.approx(ideal, abs=0.005)
     assert grouping.scale_out_load == pytest.approx(threshold, abs=0.01)
     assert grouping.max_workers_per_key == most
 
 
-@pytest.mark.parametrize("grouping", [DynamicKey(n_workers=n) for n in (5, 10, 20)], ids=str)
+@pytest.mark.parametrize("grouping", [DynamicKey(workers=n) for n in (5, 10, 20)], ids=str)
 def test_no_key_uses_more_workers_than_table_1_allows(grouping: DynamicKey) -> None:
     router = grouping.start(0, 1, 0)
     hot = np.full(100, 7, dtype=np.uint64)
@@ -37,7 +37,7 @@ def test_no_key_uses_more_workers_than_table_1_allows(grouping: DynamicKey) -> N
 
 
 def test_no_scaling_out_before_the_warm_up_and_the_old_space() -> None:
-    router = DynamicKey(n_workers=10).start(0, 1, 0)
+    router = DynamicKey(workers=10).start(0, 1, 0)
     hot = np.full(100, 7, dtype=np.uint64)
     widths = dict.fromkeys(range(0, 90, 5), 0)
     for second in widths:
@@ -48,7 +48,7 @@ def test_no_scaling_out_before_the_warm_up_and_the_old_space() -> None:
 
 
 def test_a_long_warm_up_holds_scaling_out_back() -> None:
-    router = DynamicKey(n_workers=10, warm_up_s=100).start(0, 1, 0)
+    router = DynamicKey(workers=10, warm_up_s=100).start(0, 1, 0)
     hot = np.full(100, 7, dtype=np.uint64)
     for second in (0, 15, 30, 45, 60, 100):
         router.route(hot, second * 1000)
@@ -58,7 +58,7 @@ def test_a_long_warm_up_holds_scaling_out_back() -> None:
 
 
 def test_keys_unseen_for_an_hour_are_forgotten() -> None:
-    router = DynamicKey(n_workers=10).start(0, 1, 0)
+    router = DynamicKey(workers=10).start(0, 1, 0)
     old, young = np.array([1], dtype=np.uint64), np.array([2], dtype=np.uint64)
     router.route(old, 0)
     router.route(young, 3_500_000)
@@ -69,7 +69,7 @@ def test_keys_unseen_for_an_hour_are_forgotten() -> None:
 
 
 def test_the_key_space_stays_within_its_sizes() -> None:
-    router = DynamicKey(n_workers=10, expected_keys=100).start(0, 1, 0)
+    router = DynamicKey(workers=10, expected_keys=100).start(0, 1, 0)
     for keys, second in zip(make_stream("zipf-1.0-100000").generate(tuples=3 << 20), (0, 61, 125), strict=True):
         router.route(hash_keys(keys), second * 1000)
     router.route(np.zeros(0, dtype=np.uint64), 200_000)
@@ -78,7 +78,7 @@ def test_the_key_space_stays_within_its_sizes() -> None:
 
 
 def test_a_late_source_knows_the_hot_keys() -> None:
-    grouping = DynamicKey(n_workers=10)
+    grouping = DynamicKey(workers=10)
     routers = [grouping.start(source, 2, 0) for source in range(2)]
     rng = np.random.default_rng(0)
     for second in range(120):
@@ -99,9 +99,9 @@ def test_a_late_source_knows_the_hot_keys() -> None:
         ({"warm_up_s": -1}, "warm_up_s must be a whole number of at least 0; got -1"),
         ({"check_interval_s": 0.5}, "check_interval_s must be a whole number of at least 0; got 0.5"),
         ({"scale_down_load": 14}, r"between 0 and the load to scale out at \(13.16 percent\); got 14"),
-        ({"n_workers": 2**15}, "fewer than 32768 workers"),
+        ({"workers": 2**15}, "fewer than 32768 workers"),
     ],
 )
 def test_bad_parameters_are_refused(parameters: dict[str, int], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        DynamicKey(**{"n_workers": 10, **parameters})  # type: ignore[arg-type]
+        DynamicKey(**{"workers": 10, **parameters})  # type: ignore[arg-type]

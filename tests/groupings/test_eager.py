@@ -79,10 +79,10 @@ def test_a_substream_as_large_as_the_excess_stays() -> None:
 
 
 def test_parallelism_has_its_limits() -> None:
-    grouping = Eager(n_workers=4, upper=12, lower=8)
+    grouping = Eager(workers=4, upper=12, lower=8)
     assert [grouping.parallelism(load) for load in (0, 1, 10, 11, 40, 41, 10**18)] == [1, 1, 1, 2, 4, 4, 4]
-    assert Eager(n_workers=4, upper=1e-320, lower=0).parallelism(10) == 4
-    assert Eager(n_workers=4).parallelism(0) == 4
+    assert Eager(workers=4, upper=1e-320, lower=0).parallelism(10) == 4
+    assert Eager(workers=4).parallelism(0) == 4
 
 
 def test_large_substreams_move_off_every_worker_that_gains_by_it() -> None:
@@ -104,7 +104,7 @@ def test_where_substreams_are_small_no_worker_exceeds_its_bounds(
     situation: tuple[list[int], list[int], list[bool]], lower: int, width: int
 ) -> None:
     table, histogram, active = situation
-    grouping = Eager(n_workers=len(active), upper=lower + width, lower=lower)
+    grouping = Eager(workers=len(active), upper=lower + width, lower=lower)
     total = sum(histogram)
     n_active = grouping.parallelism(total)
     placed, now_active = rebalanced(
@@ -169,7 +169,7 @@ def _windows(grouping: Eager, histograms: list[list[int]]) -> list[State]:
 
 def test_parallelism_grows_and_shrinks_with_the_load() -> None:
     """A rate that ramps up and down again: loads stay within the bounds, and idle workers own nothing."""
-    grouping = Eager(n_workers=16, n_substreams=1000, upper=1300, lower=700, start_workers=1)
+    grouping = Eager(workers=16, n_substreams=1000, upper=1300, lower=700, start_workers=1)
     rng = np.random.default_rng(0)
     rates = [*range(1000, 16_001, 1000), *range(16_000, 999, -1000)]
     histograms = [rng.poisson(rate / 1000, size=1000) for rate in rates]
@@ -188,7 +188,7 @@ def test_parallelism_grows_and_shrinks_with_the_load() -> None:
 
 
 def test_where_workers_are_not_enough_they_share_what_there_is() -> None:
-    grouping = Eager(n_workers=4, n_substreams=80, upper=120, lower=80)
+    grouping = Eager(workers=4, n_substreams=80, upper=120, lower=80)
     rng = np.random.default_rng(1)
     histograms = [rng.integers(0, 19, size=80).tolist() for _ in range(5)]
     for state, histogram in zip(_windows(grouping, histograms), histograms, strict=True):
@@ -197,7 +197,7 @@ def test_where_workers_are_not_enough_they_share_what_there_is() -> None:
 
 
 def test_a_large_substream_is_warned_of_once_and_two_on_one_worker_part(caplog: pytest.LogCaptureFixture) -> None:
-    grouping = Eager(n_workers=3, n_substreams=6)
+    grouping = Eager(workers=3, n_substreams=6)
     with caplog.at_level(logging.WARNING):
         states = _windows(grouping, [[50, 5, 5, 40, 5, 5]] * 4)
     assert len(caplog.records) == 1
@@ -208,7 +208,7 @@ def test_a_large_substream_is_warned_of_once_and_two_on_one_worker_part(caplog: 
 
 
 def test_a_hot_substream_gets_its_worker_for_itself_and_stays() -> None:
-    grouping = Eager(n_workers=4, n_substreams=20)
+    grouping = Eager(workers=4, n_substreams=20)
     states = _windows(grouping, [[500, *([10] * 19)]] * 4)
     first, last = (grouping.owners(state) for state in (states[0], states[-1]))
     assert last[0] == 0
@@ -218,8 +218,8 @@ def test_a_hot_substream_gets_its_worker_for_itself_and_stays() -> None:
 
 def test_small_substreams_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        _windows(Eager(n_workers=4), [[3] * 100] * 2)
-        _windows(Eager(n_workers=1, n_substreams=2), [[3, 100]])
+        _windows(Eager(workers=4), [[3] * 100] * 2)
+        _windows(Eager(workers=1, n_substreams=2), [[3, 100]])
     assert not caplog.records
 
 
@@ -237,10 +237,13 @@ def test_small_substreams_are_not_warned_of(caplog: pytest.LogCaptureFixture) ->
         ({"slack": 1.5}, "slack must be"),
         ({"slack": float("nan")}, "slack must be"),
         ({"upper": 5, "lower": 1, "start_workers": 0}, "start_workers must be a whole number of at least 1"),
-        ({"upper": 5, "lower": 1, "start_workers": 5}, r"start_workers must be at most n_workers \(4\); got 5"),
+        (
+            {"upper": 5, "lower": 1, "start_workers": 5},
+            r"must be at most the number of workers \(4\); got 5",
+        ),
         ({"start_workers": 2}, "start_workers needs upper and lower"),
     ],
 )
 def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        Eager(n_workers=4, **parameters)
+        Eager(workers=4, **parameters)

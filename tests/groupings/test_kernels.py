@@ -27,7 +27,7 @@ def _as_array(keys: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 @given(st.data(), WORKERS, st.integers(0, 20), st.integers(1, 20), SEEDS)
 def test_shuffle(data: st.DataObject, n_workers: int, source: int, n_sources: int, seed: int) -> None:
-    router = Shuffle(n_workers=n_workers).start(source, max(n_sources, source + 1), seed)
+    router = Shuffle(workers=n_workers).start(source, max(n_sources, source + 1), seed)
     keys = _keys(data)
     twin = NaiveShuffle(n_workers, int(router.snapshot()["next"]))
     for _ in range(2):
@@ -36,7 +36,7 @@ def test_shuffle(data: st.DataObject, n_workers: int, source: int, n_sources: in
 
 @pytest.mark.parametrize(("n_workers", "n_sources"), [(10, 5), (10, 10), (10, 3), (100, 20)])
 def test_shuffle_sources_begin_at_different_workers(n_workers: int, n_sources: int) -> None:
-    grouping = Shuffle(n_workers=n_workers)
+    grouping = Shuffle(workers=n_workers)
     first = {int(grouping.start(source, n_sources, 0).snapshot()["next"]) for source in range(n_sources)}
     assert len(first) == n_sources
 
@@ -44,14 +44,14 @@ def test_shuffle_sources_begin_at_different_workers(n_workers: int, n_sources: i
 @given(st.data(), WORKERS, SEEDS)
 def test_key(data: st.DataObject, n_workers: int, seed: int) -> None:
     keys = _keys(data)
-    workers = Key(n_workers=n_workers).start(0, 1, seed).route(_as_array(keys), 0)
+    workers = Key(workers=n_workers).start(0, 1, seed).route(_as_array(keys), 0)
     assert workers.tolist() == NaiveKey(n_workers, seed).route(keys)
 
 
 @given(st.data(), WORKERS, SEEDS)
 def test_partial_key(data: st.DataObject, n_workers: int, seed: int) -> None:
     keys = _keys(data)
-    router, twin = PartialKey(n_workers=n_workers).start(0, 1, seed), NaivePartialKey(n_workers, seed)
+    router, twin = PartialKey(workers=n_workers).start(0, 1, seed), NaivePartialKey(n_workers, seed)
     for _ in range(2):
         assert router.route(_as_array(keys), 0).tolist() == twin.route(keys)
 
@@ -59,9 +59,9 @@ def test_partial_key(data: st.DataObject, n_workers: int, seed: int) -> None:
 @st.composite
 def dynamic_keys(draw: st.DrawFn) -> DynamicKey:
     n_workers = draw(WORKERS)
-    plain = DynamicKey(n_workers=n_workers)
+    plain = DynamicKey(workers=n_workers)
     return DynamicKey(
-        n_workers=n_workers,
+        workers=n_workers,
         expected_keys=draw(st.sampled_from([4, 10, 30])),
         warm_up_s=draw(st.sampled_from([0, 3, 15])),
         promote_every_s=draw(st.sampled_from([1, 15])),
@@ -76,7 +76,7 @@ def dynamic_keys(draw: st.DrawFn) -> DynamicKey:
 @given(st.data(), dynamic_keys(), st.booleans(), SEEDS)
 def test_dynamic_key(data: st.DataObject, grouping: DynamicKey, released: bool, seed: int) -> None:
     if released:
-        grouping = DynamicKey.as_released(n_workers=grouping.n_workers, expected_keys=grouping.expected_keys)
+        grouping = DynamicKey.as_released(workers=grouping.n_workers, expected_keys=grouping.expected_keys)
     router, twin = grouping.start(0, 1, seed), NaiveDynamicKey(grouping, seed)
     names = data.draw(NAMES)
     now_ms = data.draw(st.integers(0, 10**12))
@@ -88,7 +88,7 @@ def test_dynamic_key(data: st.DataObject, grouping: DynamicKey, released: bool, 
 
 def test_dynamic_key_on_a_hot_key_for_minutes() -> None:
     """Long enough that the hot key becomes old, widens, and shrinks again when it cools down."""
-    grouping = DynamicKey(n_workers=10, expected_keys=20)
+    grouping = DynamicKey(workers=10, expected_keys=20)
     router, twin = grouping.start(0, 1, 3), NaiveDynamicKey(grouping, 3)
     rng = np.random.default_rng(0)
     widest = set()

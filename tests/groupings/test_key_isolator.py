@@ -26,7 +26,7 @@ def _as_array(keys: Sequence[int]) -> NDArray[np.uint64]:
 @st.composite
 def groupings(draw: st.DrawFn) -> KeyIsolator:
     return KeyIsolator(
-        n_workers=draw(st.integers(1, 5)),
+        workers=draw(st.integers(1, 5)),
         heavy_per_worker=draw(st.integers(1, 3)),
         hosts_per_worker=draw(st.integers(1, 5)),
         slack=draw(st.sampled_from([0.0, 0.013, 0.21])),
@@ -108,8 +108,8 @@ def test_placing_hosts_equals_its_twin_and_moves_only_what_must(
 def test_before_the_first_plan_it_is_key_grouping() -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, size=10_000, dtype=np.uint64)
     for n_workers in (1, 3, 10):
-        by_hash = Key(n_workers=n_workers).start(0, 1, 5).route(keys, 0)
-        assert np.array_equal(KeyIsolator(n_workers=n_workers).start(0, 1, 5).route(keys, 0), by_hash)
+        by_hash = Key(workers=n_workers).start(0, 1, 5).route(keys, 0)
+        assert np.array_equal(KeyIsolator(workers=n_workers).start(0, 1, 5).route(keys, 0), by_hash)
 
 
 def _route_batches(
@@ -142,7 +142,7 @@ def _drawn(weights: Sequence[float], n_batches: int, size: int = 20_000) -> list
 
 
 def test_heavy_keys_get_workers_of_their_own_and_the_rest_fills_up() -> None:
-    grouping = KeyIsolator(n_workers=5)
+    grouping = KeyIsolator(workers=5)
     batches = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 5)
     loads, state = _route_batches(grouping, batches, seed=42)
     assert loads[0].max() > 0.6  # by hash alone, the three heaviest share a worker
@@ -153,7 +153,7 @@ def test_heavy_keys_get_workers_of_their_own_and_the_rest_fills_up() -> None:
 
 
 def test_a_key_above_the_mean_keeps_a_worker_to_itself() -> None:
-    loads, _ = _route_batches(KeyIsolator(n_workers=5), _drawn([0.6], 5))
+    loads, _ = _route_batches(KeyIsolator(workers=5), _drawn([0.6], 5))
     runner_up, first = np.sort(loads[-1])[-2:]
     assert first == pytest.approx(0.6, abs=0.02)
     assert runner_up < 0.15
@@ -161,29 +161,29 @@ def test_a_key_above_the_mean_keeps_a_worker_to_itself() -> None:
 
 def test_the_same_keys_in_every_batch_are_moved_once() -> None:
     [keys] = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 1)
-    _, once = _route_batches(KeyIsolator(n_workers=5, half_life_s=float("inf")), [keys] * 2, seed=42)
-    _, often = _route_batches(KeyIsolator(n_workers=5, half_life_s=float("inf")), [keys] * 10, seed=42)
+    _, once = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 2, seed=42)
+    _, often = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 10, seed=42)
     assert once["n_plans"] == often["n_plans"] == 1
     assert once["moved_keys"] == often["moved_keys"] > 0
 
 
 def test_without_skew_nothing_is_moved() -> None:
-    _, state = _route_batches(KeyIsolator(n_workers=10), _drawn([], 10))
+    _, state = _route_batches(KeyIsolator(workers=10), _drawn([], 10))
     assert state["n_plans"] == 0
     assert state["moved_load"] == 0
 
 
 def test_a_small_gain_is_no_reason_to_plan() -> None:
     batches = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 3)
-    _, patient = _route_batches(KeyIsolator(n_workers=5, min_gain=3.0), batches, seed=42)
-    _, eager = _route_batches(KeyIsolator(n_workers=5, min_gain=0.0), batches, seed=42)
+    _, patient = _route_batches(KeyIsolator(workers=5, min_gain=3.0), batches, seed=42)
+    _, eager = _route_batches(KeyIsolator(workers=5, min_gain=0.0), batches, seed=42)
     assert patient["n_plans"] == 0
     assert eager["n_plans"] >= 1
 
 
 def test_a_key_that_cools_down_loses_its_place() -> None:
     batches = [*_drawn([0.3], 3), *_drawn([0.0, 0.3], 60)]
-    loads, state = _route_batches(KeyIsolator(n_workers=4, heavy_per_worker=1, half_life_s=3), batches)
+    loads, state = _route_batches(KeyIsolator(workers=4, heavy_per_worker=1, half_life_s=3), batches)
     assert loads[-1].max() < 0.32
     assert state["heavy_keys"][0] == 1
 
@@ -192,7 +192,7 @@ def test_a_key_that_cools_down_loses_its_place() -> None:
 def test_nothing_is_counted_twice_and_nothing_too_high(data: st.DataObject, counters_per_worker: int) -> None:
     """With far fewer counters than keys, and sources that come and go."""
     grouping = KeyIsolator(
-        n_workers=2, heavy_per_worker=1, counters_per_worker=counters_per_worker, half_life_s=float("inf")
+        workers=2, heavy_per_worker=1, counters_per_worker=counters_per_worker, half_life_s=float("inf")
     )
     routers = [grouping.start(0, 1, 0)]
     exact: Counter[int] = Counter()
@@ -211,7 +211,7 @@ def test_nothing_is_counted_twice_and_nothing_too_high(data: st.DataObject, coun
 
 
 def test_a_source_without_a_predecessor_has_counted_nothing() -> None:
-    grouping = KeyIsolator(n_workers=2)
+    grouping = KeyIsolator(workers=2)
     routers = [grouping.start(source, 2, 0) for source in range(2)]
     for router in routers:
         router.route(_as_array([1, 2, 2]), 0)
@@ -223,7 +223,7 @@ def test_a_source_without_a_predecessor_has_counted_nothing() -> None:
 
 
 def test_the_past_fades() -> None:
-    grouping = KeyIsolator(n_workers=2, half_life_s=10)
+    grouping = KeyIsolator(workers=2, half_life_s=10)
     router = grouping.start(0, 1, 0)
     router.route(_as_array([1] * 80), 0)
     states = grouping.barrier([router.snapshot()], 1000)
@@ -235,7 +235,7 @@ def test_the_past_fades() -> None:
 
 
 def test_sources_agree_even_if_one_has_no_history() -> None:
-    grouping = KeyIsolator(n_workers=5)
+    grouping = KeyIsolator(workers=5)
     _, planned = _route_batches(grouping, _drawn([0.2, 0.19, 0.18], 3), seed=42)
     assert planned["n_plans"] >= 1
     fresh = grouping.start(0, 1, 42).snapshot()
@@ -247,14 +247,14 @@ def test_sources_agree_even_if_one_has_no_history() -> None:
 
 def test_on_zipf_it_beats_key_grouping_at_hardly_any_cost() -> None:
     stream = Zipf(exponent=1.0, n_keys=10_000)
-    isolated, by_key = (simulate(Simulation(kind(n_workers=10), stream), tuples=150_000) for kind in (KeyIsolator, Key))
+    isolated, by_key = (simulate(Simulation(kind(workers=10), stream), tuples=150_000) for kind in (KeyIsolator, Key))
     assert isolated.imbalance < by_key.imbalance / 2
     assert isolated.dist_cost < 1.1
 
 
 def test_it_follows_a_hot_key_that_changes() -> None:
     stream = Drift(percent=9, period=90_000)
-    isolated, by_key = (simulate(Simulation(kind(n_workers=10), stream), tuples=360_000) for kind in (KeyIsolator, Key))
+    isolated, by_key = (simulate(Simulation(kind(workers=10), stream), tuples=360_000) for kind in (KeyIsolator, Key))
     assert isolated.latency_ms["p95"] < by_key.latency_ms["p95"] / 2
     assert isolated.dist_cost < 1.5
 
@@ -274,4 +274,4 @@ def test_it_follows_a_hot_key_that_changes() -> None:
 )
 def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        KeyIsolator(**{"n_workers": 10, **parameters})
+        KeyIsolator(**{"workers": 10, **parameters})

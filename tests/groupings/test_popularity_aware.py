@@ -41,7 +41,7 @@ def as_array(keys: Sequence[int]) -> NDArray[np.uint64]:
 @st.composite
 def groupings(draw: st.DrawFn) -> PopularityAware:
     return PopularityAware(
-        n_workers=draw(st.integers(1, 12)),
+        workers=draw(st.integers(1, 12)),
         threshold=draw(st.integers(0, 3)),
         length=draw(st.integers(2, 16)),
         min_bits=draw(st.integers(1, 2)),
@@ -73,7 +73,7 @@ def test_equals_its_twin(data: st.DataObject, grouping: PopularityAware, seed: i
 
 
 def test_only_the_latest_notes_are_kept() -> None:
-    grouping = PopularityAware(n_workers=4, threshold=0, decline=0.5)
+    grouping = PopularityAware(workers=4, threshold=0, decline=0.5)
     assert grouping.n_notes == 8
     keys = np.random.default_rng(0).integers(0, 5, 300).astype(np.uint64)
     router, twin = grouping.start(0, 1, 3), NaivePopularityAware(grouping, 1, 3)
@@ -92,12 +92,12 @@ def test_only_the_latest_notes_are_kept() -> None:
 def test_without_a_hot_key_it_is_key_grouping() -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, size=50_000, dtype=np.uint64)
     for n_workers in (1, 3, 10):
-        by_hash = Key(n_workers=n_workers).start(0, 1, 5).route(keys, 0)
-        assert np.array_equal(PopularityAware(n_workers=n_workers).start(0, 1, 5).route(keys, 0), by_hash)
+        by_hash = Key(workers=n_workers).start(0, 1, 5).route(keys, 0)
+        assert np.array_equal(PopularityAware(workers=n_workers).start(0, 1, 5).route(keys, 0), by_hash)
 
 
 def test_a_hot_key_is_dealt_in_turn_and_all_others_stay_home() -> None:
-    grouping = PopularityAware(n_workers=7)
+    grouping = PopularityAware(workers=7)
     rng = np.random.default_rng(1)
     keys = np.where(rng.random(40_000) < 0.3, np.uint64(7), rng.integers(0, 2**64, 40_000, dtype=np.uint64))
     router = grouping.start(0, 1, 2)
@@ -107,7 +107,7 @@ def test_a_hot_key_is_dealt_in_turn_and_all_others_stay_home() -> None:
     dealt = workers[later == 7]
     steps = (np.diff(dealt) - 1) % 7  # other keys that the filter takes for hot have their turn, too
     assert np.mean(steps == 0) > 0.97
-    home = Key(n_workers=7).start(0, 1, 2).route(later, 0)
+    home = Key(workers=7).start(0, 1, 2).route(later, 0)
     assert np.mean(workers[later != 7] == home[later != 7]) > 0.98
     loads = np.bincount(dealt, minlength=7)
     assert loads.max() - loads.min() < 0.05 * loads.mean()
@@ -121,7 +121,7 @@ def one_barrier(grouping: PopularityAware, streams: Sequence[NDArray[np.uint64]]
 
 
 def test_what_one_source_finds_all_know_after_the_barrier() -> None:
-    grouping = PopularityAware(n_workers=10)
+    grouping = PopularityAware(workers=10)
     hot = np.full(5_000, 7, dtype=np.uint64)
     states = one_barrier(grouping, [hot, np.arange(5_000, dtype=np.uint64)])
     assert len(states) == 2
@@ -132,7 +132,7 @@ def test_what_one_source_finds_all_know_after_the_barrier() -> None:
 
 def test_sources_that_each_see_too_little_find_a_hot_key_together() -> None:
     """One large value each: together two, so with many sources it is found after far fewer tuples of each."""
-    grouping, n_sources, found = PopularityAware(n_workers=10), 16, []
+    grouping, n_sources, found = PopularityAware(workers=10), 16, []
     for seed in range(20):
         states = one_barrier(grouping, [np.full(100, 7, dtype=np.uint64)] * n_sources, seed)
         found.append(7 in states[0]["agreed_synopsis_keys"][states[0]["agreed_synopsis_hot"]])
@@ -140,7 +140,7 @@ def test_sources_that_each_see_too_little_find_a_hot_key_together() -> None:
 
 
 def test_a_late_source_gets_the_agreed_filter_and_has_noted_nothing() -> None:
-    grouping = PopularityAware(n_workers=10)
+    grouping = PopularityAware(workers=10)
     states = one_barrier(grouping, [np.full(3_000, key, dtype=np.uint64) for key in (3, 4, 5)])
     late = grouping.merge(states)
     assert late["progress"][[NOTED, TUPLES]].tolist() == [0, 0]
@@ -159,7 +159,7 @@ def test_a_late_source_gets_the_agreed_filter_and_has_noted_nothing() -> None:
 
 
 def test_a_source_that_lost_its_history_does_not_make_the_others_forget() -> None:
-    grouping = PopularityAware(n_workers=10)
+    grouping = PopularityAware(workers=10)
     states = one_barrier(grouping, [np.full(3_000, 7, dtype=np.uint64)] * 2)
     fresh = grouping.start(0, 2, 0).snapshot()
     for order in ([fresh, states[1]], [states[0], fresh]):
@@ -168,7 +168,7 @@ def test_a_source_that_lost_its_history_does_not_make_the_others_forget() -> Non
 
 
 def test_coins_differ_between_sources_and_after_each_barrier() -> None:
-    grouping = PopularityAware(n_workers=4, threshold=2)
+    grouping = PopularityAware(workers=4, threshold=2)
     keys = np.zeros(400, dtype=np.uint64)
     noted = []
     routers = [grouping.start(source, 2, 0) for source in range(2)]
@@ -183,7 +183,7 @@ def test_coins_differ_between_sources_and_after_each_barrier() -> None:
 
 
 def test_a_key_that_cools_down_goes_home_again() -> None:
-    grouping = PopularityAware(n_workers=10, threshold=2, decline=0.05)
+    grouping = PopularityAware(workers=10, threshold=2, decline=0.05)
     router = grouping.start(0, 1, 0)
     router.route(np.full(1_000, 7, dtype=np.uint64), 0)
     assert len(set(router.route(np.full(20, 7, dtype=np.uint64), 0).tolist())) == 10
@@ -194,7 +194,7 @@ def test_a_key_that_cools_down_goes_home_again() -> None:
 def test_balances_what_partial_key_grouping_cannot_at_a_fraction_of_the_states_of_shuffle() -> None:
     stream = Zipf(exponent=1.0, n_keys=100_000)
     popular, partial, shuffle = (
-        simulate(Simulation(kind(n_workers=64), stream), tuples=400_000)
+        simulate(Simulation(kind(workers=64), stream), tuples=400_000)
         for kind in (PopularityAware, PartialKey, Shuffle)
     )
     assert 2 * popular.imbalance < partial.imbalance
@@ -203,7 +203,7 @@ def test_balances_what_partial_key_grouping_cannot_at_a_fraction_of_the_states_o
 
 def test_a_new_hot_key_is_shuffled_within_one_barrier() -> None:
     """The hot key changes; from the barrier behind the change on, load is as even as before it."""
-    grouping, per_second, change = PopularityAware(n_workers=10), 9_000, 4
+    grouping, per_second, change = PopularityAware(workers=10), 9_000, 4
     stream = Drift(percent=50, period=change * per_second)
     tuples = 8 * change * per_second
     keys = np.concatenate([hash_keys(chunk) for chunk in stream.generate(tuples=tuples)])
@@ -214,30 +214,30 @@ def test_a_new_hot_key_is_shuffled_within_one_barrier() -> None:
         loads.append(np.bincount(np.concatenate(chosen), minlength=10))
         states = grouping.barrier([router.snapshot() for router in routers], second * 1000 + 1000)
         routers = [grouping.resume(state) for state in states]
-    by_hash = imbalance(np.bincount(Key(n_workers=10).start(0, 1, 0).route(keys[:per_second], 0), minlength=10))
+    by_hash = imbalance(np.bincount(Key(workers=10).start(0, 1, 0).route(keys[:per_second], 0), minlength=10))
     assert by_hash > 300
     for begin in range(0, len(loads), change):
         assert imbalance(np.sum(loads[begin + 1 : begin + change], axis=0)) < 15
 
 
 def test_the_decline_follows_the_workers() -> None:
-    assert PopularityAware(n_workers=1).decline_rate == 0.01
-    assert PopularityAware(n_workers=10).decline_rate == pytest.approx(0.002)
-    assert PopularityAware(n_workers=128).decline_rate == pytest.approx(1 / 6400)
-    assert PopularityAware(n_workers=10**6).decline_rate == 1e-6
-    assert PopularityAware(n_workers=128, decline=0.3).decline_rate == 0.3
+    assert PopularityAware(workers=1).decline_rate == 0.01
+    assert PopularityAware(workers=10).decline_rate == pytest.approx(0.002)
+    assert PopularityAware(workers=128).decline_rate == pytest.approx(1 / 6400)
+    assert PopularityAware(workers=10**6).decline_rate == 1e-6
+    assert PopularityAware(workers=128, decline=0.3).decline_rate == 0.3
 
 
 def test_presets_and_aliases() -> None:
-    paper, code = PopularityAware.as_published(n_workers=8), PopularityAware.as_released(n_workers=8)
+    paper, code = PopularityAware.as_published(workers=8), PopularityAware.as_released(workers=8)
     assert (paper.threshold, paper.length, paper.min_bits, paper.decline) == (10, 16, 2, 0.01)
     assert (code.threshold, code.length, code.min_bits, code.decline) == (6, 16, 2, 0.01)
     for name in ("DSTREAM", "dstream", "Popularity", "popularity-aware"):
-        assert make_grouping(name, n_workers=4, threshold=3) == PopularityAware(n_workers=4, threshold=3)
+        assert make_grouping(name, workers=4, threshold=3) == PopularityAware(workers=4, threshold=3)
 
 
 def test_one_key_of_80_percent_is_no_burden() -> None:
-    result = simulate(Simulation(PopularityAware(n_workers=10), make_stream("country-skew-r80")), tuples=1_000_000)
+    result = simulate(Simulation(PopularityAware(workers=10), make_stream("country-skew-r80")), tuples=1_000_000)
     assert result.imbalance < 10
 
 
@@ -255,4 +255,4 @@ def test_one_key_of_80_percent_is_no_burden() -> None:
 )
 def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        PopularityAware(n_workers=10, **parameters)
+        PopularityAware(workers=10, **parameters)

@@ -79,7 +79,7 @@ BATCHES = st.lists(st.tuples(st.integers(0, 70), st.lists(KEYS, min_size=3, max_
 def test_windows_and_tables_equal_the_twin(
     batches: list[tuple[int, list[list[int]]]], window_ms: int, n_workers: int, now_ms: int
 ) -> None:
-    grouping = Turning(n_workers=n_workers, n_substreams=7, window_ms=window_ms)
+    grouping = Turning(workers=n_workers, n_substreams=7, window_ms=window_ms)
     twin = NaiveSubstreams([s % n_workers for s in range(7)], window_ms, _turned(n_workers))
     states = [grouping.start(source, 3, 0).snapshot() for source in range(3)]
     for passed_ms, by_source in batches:
@@ -97,7 +97,7 @@ def test_windows_and_tables_equal_the_twin(
 
 
 def test_a_window_begins_with_the_first_tuple_and_ends_at_the_barrier_behind_it() -> None:
-    grouping = Turning(n_workers=2, n_substreams=1, window_ms=100)
+    grouping = Turning(workers=2, n_substreams=1, window_ms=100)
     key = _as_array([5])
     routers = [grouping.start(source, 3, 0) for source in range(3)]
     routers[0].route(key[:0], 1000)
@@ -118,7 +118,7 @@ def test_a_window_begins_with_the_first_tuple_and_ends_at_the_barrier_behind_it(
 
 def test_a_window_without_tuples_changes_nothing() -> None:
     for make in ALL:
-        grouping = make(n_workers=3)
+        grouping = make(workers=3)
         before = grouping.start(0, 1, 0).snapshot()
         (after,) = grouping.barrier([before], 10**9)
         assert np.array_equal(grouping.owners(before), grouping.owners(after))
@@ -126,20 +126,20 @@ def test_a_window_without_tuples_changes_nothing() -> None:
 
 
 def test_the_remark_tells_the_last_change() -> None:
-    grouping = Turning(n_workers=2, n_substreams=4)
+    grouping = Turning(workers=2, n_substreams=4)
     router = grouping.start(0, 1, 0)
     assert grouping.remark(router.snapshot()) == "table 0: nothing has moved"
     router.route(np.repeat(representatives(4), [3, 0, 1, 0]), 0)
     (state,) = grouping.barrier([router.snapshot()], 1)
     assert grouping.remark(state) == "table 1, moved by it: 2 substreams, 100.0% of the load"
-    router = Flux(n_workers=2, n_substreams=4).start(0, 1, 0)
+    router = Flux(workers=2, n_substreams=4).start(0, 1, 0)
     router.route(np.repeat(representatives(4), [4, 1, 2, 1]), 0)
-    (state,) = Flux(n_workers=2, n_substreams=4).barrier([router.snapshot()], 1)
+    (state,) = Flux(workers=2, n_substreams=4).barrier([router.snapshot()], 1)
     assert grouping.remark(state) == "table 1, moved by it: 1 substreams, 25.0% of the load"
 
 
 def test_a_source_that_lost_its_memory_follows_the_others_and_what_it_counted_counts() -> None:
-    grouping = Turning(n_workers=5, n_substreams=1)
+    grouping = Turning(workers=5, n_substreams=1)
     states: list[State] = [grouping.start(0, 2, 0).snapshot()]
     for _ in range(3):
         router = grouping.resume(states[0])
@@ -156,7 +156,7 @@ def test_a_source_that_lost_its_memory_follows_the_others_and_what_it_counted_co
 
 @pytest.mark.parametrize("make", ALL)
 def test_the_first_table_uses_every_worker(make: type[SubstreamGrouping]) -> None:
-    grouping = make(n_workers=4, n_substreams=400)
+    grouping = make(workers=4, n_substreams=400)
     owners = grouping.owners(grouping.start(0, 1, 7).snapshot())
     assert owners.dtype == np.int32
     assert np.bincount(owners, minlength=4).min() > 60
@@ -166,15 +166,15 @@ def test_the_first_table_uses_every_worker(make: type[SubstreamGrouping]) -> Non
 @pytest.mark.parametrize(("parameter", "value"), [("n_substreams", 0), ("n_substreams", 2**24 + 1), ("window_ms", -1)])
 def test_bad_parameters_are_refused(make: type[SubstreamGrouping], parameter: str, value: int) -> None:
     with pytest.raises(SkewlessError, match=parameter):
-        make(n_workers=2, **{parameter: value})
+        make(workers=2, **{parameter: value})
 
 
 @pytest.mark.parametrize(
     "grouping",
     [
-        Even(n_workers=5, single_owner=True),
-        DistributionAware(n_workers=5, learn_tuples=500, relearn_every=500),
-        Eager(n_workers=5, n_substreams=40),
+        Even(workers=5, single_owner=True),
+        DistributionAware(workers=5, learn_tuples=500, relearn_every=500),
+        Eager(workers=5, n_substreams=40),
     ],
     ids=lambda grouping: grouping.name,
 )

@@ -23,7 +23,7 @@ def test_equals_its_naive_twin(loads: list[int], seed: int, n_workers: int) -> N
 
 
 def test_a_substream_stays_with_its_two_workers_and_follows_the_last_window_only() -> None:
-    grouping = TwoChoices(n_workers=8, n_substreams=60)
+    grouping = TwoChoices(workers=8, n_substreams=60)
     rng = np.random.default_rng(0)
     state, tables = grouping.start(0, 1, seed=5).snapshot(), []
     for now_ms in range(8):

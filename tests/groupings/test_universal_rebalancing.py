@@ -45,7 +45,7 @@ def test_every_window_has_its_own_function_and_more_tries_are_evener() -> None:
     histogram = np.random.default_rng(0).poisson(50, size=100)
     mean_variances = []
     for tries in (1, 64):
-        tables = _tables(UniversalRebalancing(n_workers=10, tries=tries), histogram, seed=1)
+        tables = _tables(UniversalRebalancing(workers=10, tries=tries), histogram, seed=1)
         assert len({table.tobytes() for table in tables}) == len(tables)
         loads = [np.bincount(table, weights=histogram, minlength=10) for table in tables[1:]]
         mean_variances.append(np.mean([variance(load) for load in loads]))
@@ -54,7 +54,7 @@ def test_every_window_has_its_own_function_and_more_tries_are_evener() -> None:
 
 def test_seeds_differ_and_repeat() -> None:
     histogram = np.full(100, 3)
-    grouping = UniversalRebalancing(n_workers=10)
+    grouping = UniversalRebalancing(workers=10)
     one, again, other = (_tables(grouping, histogram, seed=seed) for seed in (1, 1, 2))
     assert all(map(np.array_equal, one, again))
     assert not any(map(np.array_equal, one, other))
@@ -62,4 +62,4 @@ def test_seeds_differ_and_repeat() -> None:
 
 def test_without_a_try_there_is_no_function() -> None:
     with pytest.raises(SkewlessError, match="tries must be a whole number of at least 1; got 0"):
-        UniversalRebalancing(n_workers=2, tries=0)
+        UniversalRebalancing(workers=2, tries=0)

@@ -56,5 +56,5 @@ def test_the_extremes() -> None:
 
 @pytest.mark.parametrize("n_workers", [0, -3, True])
 def test_no_workers_are_refused(n_workers: int) -> None:
-    with pytest.raises(SkewlessError, match="n_workers must be a whole number of at least 1"):
+    with pytest.raises(SkewlessError, match="workers must be a whole number of at least 1"):
         KeySpread(n_workers)

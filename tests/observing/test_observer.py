@@ -222,7 +222,7 @@ def test_a_batch_is_complete_when_a_later_one_exists(ledger: Ledger) -> None:
 
 
 def test_a_batch_is_complete_when_nothing_more_comes(ledger: Ledger) -> None:
-    observer = Observer(ledger, n_workers=3)
+    observer = Observer(ledger, workers=3)
     write(ledger, 0, BATCH, workers=[])
     assert observer.poll(now_s=0, settle_s=5) == []
     assert observer.poll(now_s=1_000, settle_s=5) == []  # not one report: it still runs
@@ -290,7 +290,7 @@ def test_an_empty_folder_is_passed_over(ledger: Ledger) -> None:
 
 def test_workers_beyond_the_last_are_left_out(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     write(ledger, 0, BATCH)
-    (metrics,) = Observer(ledger, n_workers=1).poll(now_s=0)
+    (metrics,) = Observer(ledger, workers=1).poll(now_s=0)
     assert metrics.loads == [1]
     assert "beyond the 1 there are" in caplog.text
 
@@ -303,6 +303,6 @@ def test_a_ledger_must_say_how_many_workers(tmp_path: Path, owner: dict[str, Any
     ledger.claim(owner)
     with pytest.raises(SkewlessError, match="does not say how many workers"):
         Observer(ledger)
-    with pytest.raises(SkewlessError, match="n_workers must be"):
-        Observer(ledger, n_workers=0)
-    assert Observer(ledger, n_workers=2).poll(now_s=0) == []
+    with pytest.raises(SkewlessError, match="workers must be"):
+        Observer(ledger, workers=0)
+    assert Observer(ledger, workers=2).poll(now_s=0) == []

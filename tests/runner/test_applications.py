@@ -45,7 +45,7 @@ pytestmark = pytest.mark.spark
 
 
 def pipeline(app: Application, source: Input, grouping: str = "DSTREAM", **settings: Any) -> Pipeline:
-    return Pipeline(app=app, input=source, grouping=make_grouping(grouping, n_workers=2), verify=True, **settings)
+    return Pipeline(app=app, input=source, grouping=make_grouping(grouping, workers=2), verify=True, **settings)
 
 
 def stand_in(app: Application, tuples: int = 600, scale: str = "0.001", **settings: Any) -> NamedStream:

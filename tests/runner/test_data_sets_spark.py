@@ -39,7 +39,7 @@ REAL = Path(__file__).parents[3] / "shared" / "data"
 
 
 def pipeline(app: Application, source: Input, **settings: Any) -> Pipeline:
-    return Pipeline(app=app, input=source, grouping=make_grouping("even", n_workers=2), verify=True, **settings)
+    return Pipeline(app=app, input=source, grouping=make_grouping("even", workers=2), verify=True, **settings)
 
 
 def read(spark: SparkSession, lines: list[str], parse: Callable[[Any], Parsed]) -> list[list[Any] | str]:

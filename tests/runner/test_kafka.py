@@ -70,7 +70,7 @@ def received(spark: SparkSession, broker: Broker, topic: str) -> list[dict[str, 
 
 
 def run(spark: SparkSession, source: KafkaInput, **settings: Any) -> RunReport:
-    return Pipeline(input=source, grouping=make_grouping("even", n_workers=2), verify=True, **settings).run(spark)
+    return Pipeline(input=source, grouping=make_grouping("even", workers=2), verify=True, **settings).run(spark)
 
 
 def test_a_topic_is_counted_and_what_comes_out_is_sent(spark: SparkSession, broker: Broker) -> None:
@@ -119,7 +119,7 @@ def test_rejects_go_to_a_topic_while_the_stream_runs(spark: SparkSession, broker
     send(spark, broker, "visits", [good, "{", binary])
     pipeline = Pipeline(
         input=KafkaInput(address=address(broker, "visits"), key="user"),
-        grouping=make_grouping("even", n_workers=2),
+        grouping=make_grouping("even", workers=2),
         follow=True,
         trigger="1s",
         checkpoint=str(tmp_path / "work"),
@@ -281,7 +281,7 @@ def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Pa
     work = tmp_path / "work"
     source = KafkaInput(address=address(broker, "steps"))
     pipeline = Pipeline(
-        input=source, grouping=make_grouping("even", n_workers=2), follow=True, checkpoint=str(work), output=None
+        input=source, grouping=make_grouping("even", workers=2), follow=True, checkpoint=str(work), output=None
     )
     failures: list[BaseException] = []
     done = Thread(target=lambda: _follow(pipeline, spark, failures), daemon=True)

@@ -35,7 +35,7 @@ STREAM = NamedStream(name="country-skew-r80", tuples=600, sources=2, batch_size=
 
 
 def pipeline(source: Input = STREAM, grouping: str = "partial_key", **settings: Any) -> Pipeline:
-    return Pipeline(input=source, grouping=make_grouping(grouping, n_workers=2), verify=True, **settings)
+    return Pipeline(input=source, grouping=make_grouping(grouping, workers=2), verify=True, **settings)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

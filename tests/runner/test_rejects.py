@@ -46,7 +46,7 @@ def test_a_run_that_goes_on_sets_aside_only_what_is_new(spark: SparkSession, tmp
     (files / "1.csv").write_text("user,n\na,1\nb\n")
     pipeline = Pipeline(
         input=FileInput(path=str(files), key="user"),
-        grouping=make_grouping("key", n_workers=2),
+        grouping=make_grouping("key", workers=2),
         checkpoint=str(tmp_path / "run"),
         rejects=str(tmp_path / "rejects"),
     )
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_sets_aside_only_what_is_new(spark: SparkSession, tmp
 
 
 def test_a_topic_for_rejects_must_be_named() -> None:
-    grouping = make_grouping("key", n_workers=2)
+    grouping = make_grouping("key", workers=2)
     source = FileInput(path=__file__)
     with pytest.raises(SkewlessError, match="name the topic for rejects: kafka://host:1/topic"):
         Pipeline(input=source, grouping=grouping, rejects="kafka://host:1")

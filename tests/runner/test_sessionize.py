@@ -29,7 +29,7 @@ STREAM = NamedStream(name="zipf-1.0-300", tuples=3000, sources=2, batch_size=100
 @pytest.mark.parametrize(("grouping", "batch"), [("eager", False), ("auto", True)])
 def test_sessions_are_those_of_plain_spark(spark: SparkSession, grouping: str, batch: bool) -> None:
     app = replace(SESSIONS, gap="3s")
-    made = make_grouping(grouping, n_workers=3)
+    made = make_grouping(grouping, workers=3)
     report = Pipeline(app=app, input=STREAM, grouping=made, batch=batch, verify=True).run(spark)
     assert (report.exact, report.differences, report.tuples) == (True, [], 3000)
     assert report.rows > 500  # most keys have several
@@ -44,7 +44,7 @@ def test_a_gap_ends_a_session_when_it_is_over_and_not_before(spark: SparkSession
     (tmp_path / "clicks.csv").write_text("who,at\na,100\na,109.5\na,119.501\nb,100\na,129.501\n")
     source = FileInput(path=str(tmp_path / "clicks.csv"), key="who", time="at")
     app = replace(SESSIONS, gap="10s")
-    report = Pipeline(app=app, input=source, grouping=make_grouping("key", n_workers=2), verify=True).run(spark)
+    report = Pipeline(app=app, input=source, grouping=make_grouping("key", workers=2), verify=True).run(spark)
     assert report.exact
     begins = [row["window_start"].removesuffix("+00:00")[-3:] for row in report.top]
     found = [(row["key"], begin, row["seconds"], row["n"]) for row, begin in zip(report.top, begins, strict=True)]
@@ -52,7 +52,7 @@ def test_a_gap_ends_a_session_when_it_is_over_and_not_before(spark: SparkSession
 
 
 def test_what_sessions_cannot_do_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    grouping = make_grouping("key", n_workers=2)
+    grouping = make_grouping("key", workers=2)
     with pytest.raises(SkewlessError, match="leave out --window"):
         Pipeline(app=SESSIONS, input=STREAM, grouping=grouping, window="1m")
     (tmp_path / "clicks.csv").write_text("who,at\na,100\n")
@@ -66,6 +66,6 @@ def test_what_sessions_cannot_do_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_grouping_that_splits_keys_is_refused(spark: SparkSession) -> None:
-    splitting = Pipeline(app=SESSIONS, input=STREAM, grouping=make_grouping("partial_key", n_workers=2))
+    splitting = Pipeline(app=SESSIONS, input=STREAM, grouping=make_grouping("partial_key", workers=2))
     with pytest.raises(SkewlessError, match="one owner per key"):
         splitting.run(spark)

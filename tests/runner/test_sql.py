@@ -45,7 +45,7 @@ COMBINERS = {
 
 
 def run(spark: SparkSession, source: Input, app: SqlApplication, **settings: Any) -> RunReport:
-    grouping = make_grouping("even", n_workers=2)
+    grouping = make_grouping("even", workers=2)
     return Pipeline(input=source, app=app, grouping=grouping, verify=True, **settings).run(spark)
 
 

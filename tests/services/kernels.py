@@ -14,7 +14,7 @@ def compile_kernels() -> None:
     """Route a few keys by every grouping, over a barrier."""
     keys = np.arange(5, dtype=np.uint64)
     for make in GROUPINGS.values():
-        grouping = make(n_workers=2)
+        grouping = make(workers=2)
         routers = [grouping.start(source, 2, 0) for source in (0, 1)]
         for router in routers:
             router.route(keys, 0)
@@ -26,7 +26,7 @@ def compile_kernels() -> None:
 def _compile_more() -> None:
     """Do what makes plans, serves tuples and keeps state as well: for tests that do not go to Spark."""
     for make in GROUPINGS.values():
-        simulate(Simulation(make(n_workers=5), make_stream("country-skew-r80")), tuples=20_000)
+        simulate(Simulation(make(workers=5), make_stream("country-skew-r80")), tuples=20_000)
     for stream in ("zipf", "topics", "trades", "drift", "debs2013"):
         make_stream(stream).slice(0, 10, tuples=10, seed=0)
 

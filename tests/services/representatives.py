@@ -11,7 +11,7 @@ from services.long import LONG
 from skewless import GROUPINGS
 
 ON_SPARK = (
-    [name for name, grouping in GROUPINGS.items() if not grouping(n_workers=2).needs_frequencies]
+    [name for name, grouping in GROUPINGS.items() if not grouping(workers=2).needs_frequencies]
     if LONG
     else ["partial_key", "dynamic_key", "distribution_aware", "even"]
 )

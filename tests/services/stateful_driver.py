@@ -58,7 +58,7 @@ def main() -> None:
     spark = start(options)
     schema = "k string, v bigint, seq bigint"
     df = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(folder / "input"))
-    grouping = RandomOwner(n_workers=options["workers"])
+    grouping = RandomOwner(workers=options["workers"])
     grouped = group(df, "k", grouping=grouping, ledger=str(folder / "ledger"), seed=options["seed"])
     result = grouped.stateful(Held(str(folder)), state=str(folder / "state"), order_by="seq")
 

@@ -124,9 +124,9 @@ def test_equals_its_naive_twin(
     handoff: str, arrivals: Any, service_ms: float, seed: int,
 ) -> None:  # fmt: skip
     simulation = Simulation(
-        Wander(n_workers=workers, restless=restless),
+        Wander(workers=workers, restless=restless),
         Zipf(exponent=0.5, n_keys=50),
-        n_sources=sources,
+        sources=sources,
         batch_ms=20,
         service_ms=service_ms,
         seed=seed,
@@ -166,7 +166,7 @@ def test_with_pauses_a_substream_is_served_in_order_and_never_by_two_at_once(
 ) -> None:
     """A property of the model, shown on the twin that the simulator equals."""
     state = KeyedState(n_substreams=substreams, state_s=0.5, move_ms=move_ms)
-    grouping, stream = Wander(n_workers=workers), Zipf(n_keys=20)
+    grouping, stream = Wander(workers=workers), Zipf(n_keys=20)
     simulation = Simulation(grouping, stream, batch_ms=10, seed=seed, rate=1500, service_ms=2.0, state=state)
     outcome, _ = naive(simulation, tuples)
     n = simulation.n_substreams
@@ -196,7 +196,7 @@ def test_how_the_stream_is_cut_into_chunks_changes_nothing(handoff: str, seed: i
     whole, chopped = (
         simulate(
             Simulation(
-                Wander(n_workers=3),
+                Wander(workers=3),
                 stream(exponent=0.5, n_keys=50),
                 batch_ms=100,
                 seed=seed,
@@ -211,7 +211,7 @@ def test_how_the_stream_is_cut_into_chunks_changes_nothing(handoff: str, seed: i
 
 
 def test_without_moves_state_costs_nothing() -> None:
-    plain = Simulation(Key(n_workers=4), Zipf(n_keys=1000), batch_ms=100)
+    plain = Simulation(Key(workers=4), Zipf(n_keys=1000), batch_ms=100)
     with_state = replace(plain, state=KeyedState(n_substreams=2**20, state_s=10.0, move_ms=100.0))
     result = simulate(with_state, tuples=20_000)
     state = result.state
@@ -226,7 +226,7 @@ def test_one_big_state_is_moved_in_its_time() -> None:
     """Two workers change places after one batch: 50 tuples of state each, 2 ms a tuple."""
     state = KeyedState(n_substreams=1, state_s=0.1, move_ms=2.0)
     simulation = Simulation(
-        Wander(n_workers=2, restless=100), Zipf(n_keys=10), rate=1000, service_ms=0.5, batch_ms=100, state=state, seed=8
+        Wander(workers=2, restless=100), Zipf(n_keys=10), rate=1000, service_ms=0.5, batch_ms=100, state=state, seed=8
     )
     moves = [bool(a != b) for a, b in zip(*(owners(simulation)[i:][:2] for i in (0, 1)), strict=True)]
     result = simulate(simulation, tuples=300)
@@ -251,7 +251,7 @@ def owners(simulation: Simulation) -> list[int]:
 
 
 def test_every_source_moves_whole_substreams() -> None:
-    simulation = Simulation(UniversalRebalancing(n_workers=8, n_substreams=20), Zipf(n_keys=5000), batch_ms=200)
+    simulation = Simulation(UniversalRebalancing(workers=8, n_substreams=20), Zipf(n_keys=5000), batch_ms=200)
     state = state_of(replace(simulation, state=KeyedState()), 30_000)
     assert state.substreams == 20
     assert state.adaptations == state.windows - 1 or state.adaptations == state.windows
@@ -262,7 +262,7 @@ def test_eager_moves_less_than_a_new_hash_and_even_less_still() -> None:
     stream = Zipf(exponent=0.8, n_keys=20_000)
     results = {
         grouping.name: state_of(Simulation(grouping, stream, state=KeyedState()), 150_000)
-        for grouping in (Eager(n_workers=8), UniversalRebalancing(n_workers=8), Even(n_workers=8, single_owner=True))
+        for grouping in (Eager(workers=8), UniversalRebalancing(workers=8), Even(workers=8, single_owner=True))
     }
     assert results["eager"].moved_percent < results["universal_rebalancing"].moved_percent / 4
     assert results["eager"].variance_mean < results["universal_rebalancing"].variance_mean
@@ -270,18 +270,18 @@ def test_eager_moves_less_than_a_new_hash_and_even_less_still() -> None:
 
 
 def test_idle_workers_of_an_elastic_grouping_do_not_count_as_uneven() -> None:
-    grouping = Eager(n_workers=16, n_substreams=64, upper=600.0, lower=400.0)
+    grouping = Eager(workers=16, n_substreams=64, upper=600.0, lower=400.0)
     simulation = Simulation(grouping, Zipf(exponent=0.0, n_keys=10_000), rate=2000, state=KeyedState())
     state = state_of(simulation, 40_000)
     assert 4 <= state.owners < 6  # the first window has all sixteen
     assert state.variance_mean < 100**2  # with twelve idle workers it would be 200 ** 2 and more
-    fixed = state_of(replace(simulation, grouping=Eager(n_workers=16, n_substreams=64)), 40_000)
+    fixed = state_of(replace(simulation, grouping=Eager(workers=16, n_substreams=64)), 40_000)
     assert fixed.owners == 16
 
 
 def test_a_grouping_that_reads_ahead_is_told_of_substreams() -> None:
     simulation = Simulation(
-        FullKnowledge(n_workers=3), Zipf(exponent=0.0, n_keys=5000), state=KeyedState(n_substreams=60)
+        FullKnowledge(workers=3), Zipf(exponent=0.0, n_keys=5000), state=KeyedState(n_substreams=60)
     )
     result = simulate(simulation, tuples=30_000)
     assert result.imbalance < 1.0
@@ -305,13 +305,13 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
 
 def test_groupings_that_spread_keys_are_refused() -> None:
     with pytest.raises(SkewlessError, match="state needs a grouping with one owner per key, and 'shuffle' spreads"):
-        Simulation(Shuffle(n_workers=3), Zipf(), state=KeyedState())
+        Simulation(Shuffle(workers=3), Zipf(), state=KeyedState())
 
 
 def test_the_substreams_of_the_grouping_count() -> None:
-    grouping = Eager(n_workers=3, n_substreams=7)
+    grouping = Eager(workers=3, n_substreams=7)
     assert Simulation(grouping, Zipf(), state=KeyedState()).n_substreams == 7
     assert Simulation(grouping, Zipf(), state=KeyedState(n_substreams=7)).n_substreams == 7
-    assert Simulation(Key(n_workers=3), Zipf(), state=KeyedState()).n_substreams == 100
+    assert Simulation(Key(workers=3), Zipf(), state=KeyedState()).n_substreams == 100
     with pytest.raises(SkewlessError, match=r"n_substreams must be that of the grouping \(7\); got 8"):
         Simulation(grouping, Zipf(), state=KeyedState(n_substreams=8))

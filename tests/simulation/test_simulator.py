@@ -36,7 +36,7 @@ from skewless.streams.arrivals import Ramp, Steady
 
 def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
     """Route and serve tuple by tuple, in exact fractions of a second."""
-    grouping, n_sources = simulation.grouping, simulation.n_sources
+    grouping, n_sources = simulation.grouping, simulation.sources
     keys = [
         int(key)
         for key in hash_keys(
@@ -141,14 +141,14 @@ def test_equals_its_naive_twin(
     process: str,
     seed: int,
 ) -> None:
-    grouping = TakeTurns(n_workers=workers) if name == "take_turns" else make_grouping(name, n_workers=workers)
+    grouping = TakeTurns(workers=workers) if name == "take_turns" else make_grouping(name, workers=workers)
     # No more than 1,000 batches, 100 with barriers: with slow streams there are many between two tuples.
     tuples = min(tuples, max(1, rate * batch_ms // (10 if grouping.coordinated else 1)))
     stream = make_stream("country-half-skew-r80")
     simulation = Simulation(
         grouping,
         stream,
-        n_sources=sources,
+        sources=sources,
         rate=rate if process == "steady" else None,
         arrivals={"poisson": Steady(rate=rate, poisson=True), "ramp": Ramp(first=rate, last=2 * rate)}.get(process),
         batch_ms=batch_ms,
@@ -168,7 +168,7 @@ def test_equals_its_naive_twin(
 
 @pytest.mark.parametrize("name", GROUPINGS)
 def test_same_seed_same_numbers_another_seed_others(name: str) -> None:
-    simulation = Simulation(make_grouping(name, n_workers=7), make_stream("zipf-1-1000"), seed=5)
+    simulation = Simulation(make_grouping(name, workers=7), make_stream("zipf-1-1000"), seed=5)
     first, again = (replace(simulate(simulation, tuples=30_000), routing_mtps=0.0) for _ in range(2))
     assert first == again
     other = simulate(replace(simulation, seed=6), tuples=30_000)
@@ -178,7 +178,7 @@ def test_same_seed_same_numbers_another_seed_others(name: str) -> None:
 
 def test_fixed_numbers() -> None:
     """Numbers that every machine must give: they change only when the stream or a grouping changes."""
-    result = simulate(Simulation(PartialKey(n_workers=4), make_stream("country-skew-r50"), seed=1), tuples=10_000)
+    result = simulate(Simulation(PartialKey(workers=4), make_stream("country-skew-r50"), seed=1), tuples=10_000)
     assert result.load == PINNED_LOAD
 
 
@@ -187,8 +187,8 @@ PINNED_LOAD = [1516, 1527, 1515, 5442]
 
 def test_slow_workers_fall_behind() -> None:
     stream = make_stream("country-skew-r0")
-    even = simulate(Simulation(Shuffle(n_workers=2), stream, rate=1000), tuples=10_000)
-    slow = simulate(Simulation(Shuffle(n_workers=2), stream, rate=1000, service_ms=[1.0, 4.0]), tuples=10_000)
+    even = simulate(Simulation(Shuffle(workers=2), stream, rate=1000), tuples=10_000)
+    slow = simulate(Simulation(Shuffle(workers=2), stream, rate=1000, service_ms=[1.0, 4.0]), tuples=10_000)
     assert even.throughput == pytest.approx(1000, rel=0.01)
     assert slow.throughput == pytest.approx(500, rel=0.01)
     assert slow.latency_ms["p99"] > 1000 > even.latency_ms["p99"]
@@ -198,7 +198,7 @@ def test_progress_and_files(tmp_path: Any) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("a\nb\na\n\n" * 1000)
     seen: list[int] = []
-    result = simulate(Simulation(Key(n_workers=3), KeyFile(path=str(path))), progress=seen.append)
+    result = simulate(Simulation(Key(workers=3), KeyFile(path=str(path))), progress=seen.append)
     assert result.tuples == 4000
     assert seen[-1] == 4000
     assert result.stream == "keys.txt"
@@ -206,7 +206,7 @@ def test_progress_and_files(tmp_path: Any) -> None:
 
 # Section 5 of the DKG paper at 10 workers and 5 sources: the ends of its figures, from a tenth of its tuples.
 def _shape(name: str, stream: str) -> Any:
-    return simulate(Simulation(make_grouping(name, n_workers=10), make_stream(stream)), tuples=4_000_000)
+    return simulate(Simulation(make_grouping(name, workers=10), make_stream(stream)), tuples=4_000_000)
 
 
 def test_shape_of_the_paper_at_80_percent_skew() -> None:
@@ -222,7 +222,7 @@ def test_shape_of_the_paper_at_80_percent_skew() -> None:
 
 def test_scaling_down_later_keeps_dynamic_key_below_two_workers_per_key() -> None:
     ideal = 10.0
-    grouping = DynamicKey(n_workers=10, scale_down_load=ideal - ideal**0.5)
+    grouping = DynamicKey(workers=10, scale_down_load=ideal - ideal**0.5)
     result = simulate(Simulation(grouping, make_stream("country-skew-r80")), tuples=4_000_000)
     assert result.stddev < 6
     assert result.dist_cost < 2
@@ -238,7 +238,7 @@ def test_without_skew_partial_and_dynamic_key_are_as_fast_as_shuffle(stream: str
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_sources": 0}, "n_sources must be a whole number of at least 1; got 0"),
+        ({"sources": 0}, "sources must be a whole number of at least 1; got 0"),
         ({"rate": 0}, "rate must be a whole number of at least 1; got 0"),
         ({"rate": -5}, "rate must be"),
         ({"batch_ms": 0}, "batch_ms must be"),
@@ -251,18 +251,18 @@ def test_without_skew_partial_and_dynamic_key_are_as_fast_as_shuffle(stream: str
 )
 def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        Simulation(Key(n_workers=3), make_stream("zipf"), **changes)
+        Simulation(Key(workers=3), make_stream("zipf"), **changes)
 
 
 @pytest.mark.parametrize("tuples", [0, -1])
 def test_bad_number_of_tuples_is_refused(tuples: int) -> None:
     with pytest.raises(SkewlessError, match="tuples must be a whole number of at least 1"):
-        simulate(Simulation(Key(n_workers=3), make_stream("zipf")), tuples=tuples)
+        simulate(Simulation(Key(workers=3), make_stream("zipf")), tuples=tuples)
 
 
 def test_random_arrivals_wait_longer_than_even_ones() -> None:
     """One worker at 80 %: none waits if tuples come evenly; at random 2 ms in the mean (Pollaczek and Khinchine)."""
-    stream, grouping = make_stream("zipf"), Key(n_workers=1)
+    stream, grouping = make_stream("zipf"), Key(workers=1)
     even, random = (
         simulate(Simulation(grouping, stream, arrivals=Steady(rate=800, poisson=poisson)), tuples=200_000)
         for poisson in (False, True)
@@ -274,12 +274,12 @@ def test_random_arrivals_wait_longer_than_even_ones() -> None:
 def test_a_ramp_needs_a_length(tmp_path: Any) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("a\nb\n" * 50)
-    simulation = Simulation(Key(n_workers=2), KeyFile(path=str(path)), arrivals=Ramp(first=1, last=10))
+    simulation = Simulation(Key(workers=2), KeyFile(path=str(path)), arrivals=Ramp(first=1, last=10))
     with pytest.raises(SkewlessError, match="say how many tuples"):
         simulate(simulation)
     assert simulate(simulation, tuples=60).tuples == 60
 
 
 def test_default_rate_is_ninety_percent_of_what_the_workers_can_serve() -> None:
-    simulation = Simulation(Key(n_workers=3), make_stream("zipf"), service_ms=[1.0, 2.0, 4.0])
+    simulation = Simulation(Key(workers=3), make_stream("zipf"), service_ms=[1.0, 2.0, 4.0])
     assert simulation.arrivals_per_second == int(0.9 * (1000 + 500 + 250))

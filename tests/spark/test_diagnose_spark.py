@@ -123,7 +123,7 @@ def test_bad_input_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPat
         (lambda: diagnose(df), "diagnose needs at least one key column; got none"),
         (lambda: diagnose(df, "kye"), "unknown key column 'kye': did you mean 'key'?"),
         (lambda: diagnose(df, ["list"]), "cannot be a key"),
-        (lambda: diagnose(df, "key", workers=0), "n_workers must be"),
+        (lambda: diagnose(df, "key", workers=0), "workers must be"),
         (lambda: diagnose(df, "key", aggregates=["cuont"]), "did you mean 'count'"),
         (lambda: diagnose(df.where("key < 0"), "key", label="orders"), "orders has no rows"),
         (lambda: diagnose(spark.readStream.format("rate").load(), "value"), "skewless watch LEDGER"),

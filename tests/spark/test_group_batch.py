@@ -176,7 +176,7 @@ def test_rows_land_on_the_workers_that_the_router_names(spark: SparkSession, tmp
     ledger = Ledger(uri=str(tmp_path))
     group(df, "k", workers=4, grouping="key", ledger=ledger).agg(n=Count()).collect()
     keys = hash_keys(pa.array([i % 50 for i in range(1000)], pa.int64()))
-    workers = Key(n_workers=4).start(0, 1, 0).route(keys, 0)
+    workers = Key(workers=4).start(0, 1, 0).route(keys, 0)
     expected = {worker: int((workers == worker).sum()) for worker in set(workers.tolist())}
     assert {report.worker: report.tuples for report in ledger.read_workers(0)} == expected
 
@@ -198,8 +198,8 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         (lambda: group(df, "kye"), "unknown key column 'kye': did you mean 'key'?"),
         (lambda: group(df, "list"), "cannot be a key"),
         (lambda: group(df, "key", grouping="nothing"), "unknown grouping"),
-        (lambda: group(df, "key", workers=0), "n_workers must be"),
-        (lambda: group(df, "key", workers=3, grouping=PartialKey(n_workers=4)), "give one of them"),
+        (lambda: group(df, "key", workers=0), "workers must be"),
+        (lambda: group(df, "key", workers=3, grouping=PartialKey(workers=4)), "give one of them"),
         (lambda: group(df, "key").agg(), "at least one combiner"),
         (lambda: group(df, "key").agg(n=Count("nam")), "did you mean 'name'?"),
         (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),  # type: ignore[arg-type]
@@ -242,7 +242,7 @@ def test_the_package_gives_the_function_whatever_was_imported_before() -> None:
 
 def test_configured_groupings(spark: SparkSession) -> None:
     df = spark.range(0, 2000, 1, 2).select((sf.col("id") % 3).alias("k"))
-    grouping = DynamicKey(n_workers=6, expected_keys=10)
+    grouping = DynamicKey(workers=6, expected_keys=10)
     assert as_set(group(df, "k", grouping=grouping).agg(n=Count())) == as_set(
         df.groupBy("k").agg(sf.count("*").alias("n"))
     )

@@ -40,7 +40,7 @@ def run_batch(ledger: Ledger, grouping: Grouping, batch: int, seconds_per_tuple:
 
 
 def test_busy_times_of_the_ledger_decide_who_gets_how_much(ledger: Ledger) -> None:
-    grouping = Even(n_workers=WORKERS, measure_capacities=True, max_moved=1.0)
+    grouping = Even(workers=WORKERS, measure_capacities=True, max_moved=1.0)
     for batch in range(6):
         loads = run_batch(ledger, grouping, batch, [0.004, 0.001, 0.001, 0.001])
     shares = np.array(loads) / KEYS.size
@@ -49,7 +49,7 @@ def test_busy_times_of_the_ledger_decide_who_gets_how_much(ledger: Ledger) -> No
 
 def test_without_measuring_they_do_not(ledger: Ledger) -> None:
     for batch in range(3):
-        loads = run_batch(ledger, Even(n_workers=WORKERS), batch, [0.004, 0.001, 0.001, 0.001])
+        loads = run_batch(ledger, Even(workers=WORKERS), batch, [0.004, 0.001, 0.001, 0.001])
     assert np.array(loads) / KEYS.size == pytest.approx([0.25] * WORKERS, abs=0.02)
 
 
@@ -57,7 +57,7 @@ def test_without_measuring_they_do_not(ledger: Ledger) -> None:
 def unreachable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let every attempt to read a state fail; gives the names of the files that were tried."""
     for source in (0, 1):
-        ledger.write_source(0, source, Even(n_workers=WORKERS).start(source, 2, 0).snapshot(), 0)
+        ledger.write_source(0, source, Even(workers=WORKERS).start(source, 2, 0).snapshot(), 0)
     tried: list[str] = []
 
     def read(_: SharedDirectory, folder: str, name: str) -> bytes:
@@ -70,7 +70,7 @@ def unreachable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_single_owners_rather_fail_than_disagree(ledger: Ledger, unreachable: list[str]) -> None:
-    for grouping in (Even(n_workers=WORKERS, single_owner=True), DistributionAware(n_workers=WORKERS)):
+    for grouping in (Even(workers=WORKERS, single_owner=True), DistributionAware(workers=WORKERS)):
         unreachable.clear()
         with pytest.raises(SkewlessError, match=r"batch 0: the store does not answer"):
             begin(grouping, ledger, 0, 1, 0)
@@ -78,13 +78,13 @@ def test_single_owners_rather_fail_than_disagree(ledger: Ledger, unreachable: li
 
 
 def test_all_others_begin_anew(ledger: Ledger, unreachable: list[str]) -> None:
-    router = begin(Even(n_workers=WORKERS), ledger, 0, 1, 0)
+    router = begin(Even(workers=WORKERS), ledger, 0, 1, 0)
     assert int(router.snapshot()["barriers"]) == 0
     assert len(unreachable) == 1
 
 
 def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    grouping = Even(n_workers=WORKERS, single_owner=True)
+    grouping = Even(workers=WORKERS, single_owner=True)
     run_batch(ledger, grouping, 0, [0.001] * WORKERS)
     failures = [OSError("busy"), OSError("busy")]
     read = SharedDirectory.read
@@ -100,7 +100,7 @@ def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: p
 
 
 def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
-    grouping = Even(n_workers=WORKERS, single_owner=True)
+    grouping = Even(workers=WORKERS, single_owner=True)
     for batch in (0, 1):
         run_batch(ledger, grouping, batch, [0.001] * WORKERS)
     broken = Path(ledger.uri) / f"{1:012d}" / "source-1.npz"
@@ -112,7 +112,7 @@ def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
 
 
 def test_work_is_that_of_the_last_batch_with_reports(ledger: Ledger) -> None:
-    run_batch(ledger, Key(n_workers=WORKERS), 0, [0.5] * WORKERS)
+    run_batch(ledger, Key(workers=WORKERS), 0, [0.5] * WORKERS)
     ledger.write_source(1, 0, {}, 1000)
     tuples, busy_s = ledger.last_work(2, WORKERS)
     assert tuples.sum() == KEYS.size

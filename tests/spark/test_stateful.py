@@ -39,12 +39,12 @@ NAMES: Final = ["hot", "hot", "hot", "a", "b", "", None, "🔑", *(f"k{number}" 
 Rows = list[tuple[str | None, int, int]]
 
 SINGLE_OWNER: Final[dict[str, Grouping]] = {
-    "key": Key(n_workers=WORKERS),
-    "even": Even(n_workers=WORKERS, single_owner=True),
-    "distribution_aware": DistributionAware(n_workers=WORKERS, learn_tuples=50, relearn_every=50, max_moved=1.0),
-    "eager": Eager(n_workers=WORKERS, n_substreams=20, upper=60, lower=20, start_workers=1),
-    "correlation": Correlation(n_workers=WORKERS, n_substreams=20),
-    "random_owner": RandomOwner(n_workers=WORKERS),
+    "key": Key(workers=WORKERS),
+    "even": Even(workers=WORKERS, single_owner=True),
+    "distribution_aware": DistributionAware(workers=WORKERS, learn_tuples=50, relearn_every=50, max_moved=1.0),
+    "eager": Eager(workers=WORKERS, n_substreams=20, upper=60, lower=20, start_workers=1),
+    "correlation": Correlation(workers=WORKERS, n_substreams=20),
+    "random_owner": RandomOwner(workers=WORKERS),
 }
 
 
@@ -114,7 +114,7 @@ def moved(tmp: Path, grouping: Grouping) -> int:
 
 @pytest.mark.parametrize("check", GROUPING_CHECKS, ids=lambda check: check.__name__)
 def test_the_grouping_of_these_tests_conforms(check: GroupingCheck) -> None:
-    check(RandomOwner(n_workers=WORKERS), 0)
+    check(RandomOwner(workers=WORKERS), 0)
 
 
 @pytest.mark.parametrize("grouping", SINGLE_OWNER.values(), ids=SINGLE_OWNER)
@@ -150,14 +150,14 @@ def test_arrival_order_a_sink_that_looks_twice_and_another_grouping_half_way(
     """Without `order_by` rows come as they lie in the file; the state goes on with another grouping, and ledger."""
     batches = make_batches(seed=5, n_batches=4, size=30)
     as_they_lie = [[(key, value, place) for place, (key, value, _) in enumerate(batch)] for batch in batches]
-    for begin, grouping in ((0, RandomOwner(n_workers=WORKERS)), (2, Eager(n_workers=WORKERS, n_substreams=16))):
+    for begin, grouping in ((0, RandomOwner(workers=WORKERS)), (2, Eager(workers=WORKERS, n_substreams=16))):
         for number in (begin, begin + 1):
             write(tmp_path / "input", number, batches[number])
         run(stateful(read(spark, tmp_path / "input"), tmp_path, grouping, Chain()), tmp_path, looks=1 - begin // 2)
     assert_as_in_one_thread(tmp_path, as_they_lie)
     write(tmp_path / "input", 9, batches[0])
     with pytest.raises(Exception, match="lies in 16 substreams, the grouping has 96"):
-        run(stateful(read(spark, tmp_path / "input"), tmp_path, Key(n_workers=WORKERS), Chain()), tmp_path)
+        run(stateful(read(spark, tmp_path / "input"), tmp_path, Key(workers=WORKERS), Chain()), tmp_path)
 
 
 class Idle(Processor):
@@ -188,7 +188,7 @@ def test_event_time(spark: SparkSession, tmp_path: Path) -> None:
     ]
     for number, rows in enumerate(batches):
         write(tmp_path / "input", number, rows)
-    grouping = RandomOwner(n_workers=WORKERS)
+    grouping = RandomOwner(workers=WORKERS)
     df = read(spark, tmp_path / "input")
     run(stateful(df, tmp_path, grouping, Idle(), order_by="seq", time="ts", watermark="5 seconds"), tmp_path)
     start_ms = int(MIDNIGHT.timestamp()) * 1000
@@ -211,7 +211,7 @@ def test_event_time(spark: SparkSession, tmp_path: Path) -> None:
 def test_processing_time_reaches_idle_keys_of_workers_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "input", 0, [(f"k{number}", 0, number) for number in range(20)])
     write(tmp_path / "input", 1, [("k0", 0, 20)])
-    run(stateful(read(spark, tmp_path / "input"), tmp_path, RandomOwner(n_workers=WORKERS), Idle()), tmp_path)
+    run(stateful(read(spark, tmp_path / "input"), tmp_path, RandomOwner(workers=WORKERS), Idle()), tmp_path)
     output = list(given_rows(tmp_path / "sink"))
     assert sorted(key for key, _, _ in output) == sorted(f"k{number}" for number in range(1, 20))
     assert len({now_ms for _, _, now_ms in output}) == 1  # all by one clock, that of the micro-batch
@@ -228,7 +228,7 @@ def test_everything_expires_at_the_end_of_a_batch_job(spark: SparkSession) -> No
 def test_rows_that_raise_are_set_aside_or_fail(spark: SparkSession, tmp_path: Path) -> None:
     rows = [("a", 5, 0), ("a", -1, 1), ("b", 7, 2), ("a", 6, 3), (None, -2, 4)]
     write(tmp_path / "input", 0, rows)
-    grouping = Key(n_workers=WORKERS)
+    grouping = Key(workers=WORKERS)
     df = read(spark, tmp_path / "input")
     with pytest.raises(Exception, match=r"Chain failed on key \('a',\): ValueError: -1 is negative"):
         run(stateful(df, tmp_path / "fails", grouping, Chain(), on_error="fail"), tmp_path / "fails")
@@ -271,7 +271,7 @@ def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
     keyed = group(batch, "k", grouping="key", workers=2)
     attempts: dict[str, Callable[[], object]] = {
         r"'partial_key' splits keys .* take Even\(single_owner=True\), or one of .*key.*eager": lambda: group(
-            batch, "k", grouping=PartialKey(n_workers=2)
+            batch, "k", grouping=PartialKey(workers=2)
         ).stateful(Chain()),
         "a stream needs a directory for its state": lambda: group(
             stream, "k", grouping="key", workers=2, ledger=ledger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import logging
@@ -24,7 +23,6 @@ from pyarrow import fs
 from skewless.errors import SkewlessError
 from skewless.groupings.base import State
 from skewless.spark import shared_directory
-from skewless.storage import ledger as ledger_module
 from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport, sample_hashes
 
 OWNER = {"grouping": "even", "workers": 8, "keys": "user", "seed": 0}
@@ -452,11 +450,3 @@ def test_a_reader_never_sees_half_a_file(writer: Ledger, caplog: pytest.LogCaptu
         sizes.add(loads.size)
     assert len(sizes) > 3  # it did change meanwhile
     assert caplog.text == ""
-
-
-def test_ledger_and_observer_do_not_import_pyspark() -> None:
-    for name in ("ledger.py", "observer.py"):
-        tree = ast.parse((Path(ledger_module.__file__).parent / name).read_text())
-        imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        imported += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        assert [module for module in imported if module.startswith(("pyspark", "pandas"))] == []

@@ -207,7 +207,7 @@ class Run:
     def attempt(self, batch: int, keys: Sequence[int], table: tuple[int, ...], workers: Iterable[int]) -> None:
         work = Owned(
             processing=COUNTING,
-            grouping=Key(n_workers=WORKERS),
+            grouping=Key(workers=WORKERS),
             n_substreams=SUBSTREAMS,
             seed=0,
             store=self.store,
@@ -269,7 +269,7 @@ def test_a_row_that_belongs_to_another_worker_fails(tmp_path: Path) -> None:
     run = Run(StateStore(uri=str(tmp_path), schema=COUNTING.state_schema))
     work = Owned(
         processing=COUNTING,
-        grouping=Key(n_workers=WORKERS),
+        grouping=Key(workers=WORKERS),
         n_substreams=SUBSTREAMS,
         seed=0,
         store=run.store,

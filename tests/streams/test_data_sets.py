@@ -161,7 +161,7 @@ def test_a_hot_reading_lies_in_one_cell_of_the_coarsest_grid() -> None:
 
 @pytest.mark.parametrize("name", ["twitter-election-0.001", "debs2013-0.0001", "wikipedia-pageviews-by-lang-1e-5"])
 def test_they_can_be_simulated(name: str) -> None:
-    result = simulate(Simulation(make_grouping("key", n_workers=5), make_stream(name)), tuples=2_000)
+    result = simulate(Simulation(make_grouping("key", workers=5), make_stream(name)), tuples=2_000)
     assert result.tuples == 2_000
 
 

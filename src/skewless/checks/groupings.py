@@ -188,13 +188,13 @@ def check_bad_arguments_refused(grouping: Grouping, seed: int) -> None:  # noqa:
     """No grouping takes a number of workers that is not a whole number of at least one."""
     for n_workers in (0, -1, 2.5, "8", True, None):
         message = _refusal(grouping, n_workers)
-        assert message is not None, f"{grouping.name} takes n_workers={n_workers!r}"
-        assert "n_workers" in message, f"the error does not name n_workers: {message}"
+        assert message is not None, f"{grouping.name} takes workers={n_workers!r}"
+        assert "workers" in message, f"the error does not name n_workers: {message}"
 
 
 def _refusal(grouping: Grouping, n_workers: Any) -> str | None:
     try:
-        replace(grouping, n_workers=n_workers)
+        replace(grouping, workers=n_workers)
     except SkewlessError as error:
         return str(error)
     return None

@@ -49,10 +49,10 @@ def demo_command(
     if plot is not None:
         options.check_plot(plot)
     groupings: tuple[Grouping, ...] = (
-        Key(n_workers=workers),
-        PartialKey(n_workers=workers),
-        Even(n_workers=workers),
-        Shuffle(n_workers=workers),
+        Key(workers=workers),
+        PartialKey(workers=workers),
+        Even(workers=workers),
+        Shuffle(workers=workers),
     )
     source = NamedStream(
         name=stream, tuples=tuples, sources=sources, batch_size=-(-tuples // max(batches, 1)), seed=seed

@@ -78,11 +78,11 @@ def diagnose_command(
     with _status("drawing tuples") as tell:
         diagnosis = diagnose(
             distribution,
-            n_workers=workers,
+            workers=workers,
             groupings=groupings,
             aggregates=aggregates or (),
             streaming=streaming,
-            n_sources=sources,
+            sources=sources,
             top=top,
             seed=seed,
             progress=lambda name: tell(f"predicting {name}"),

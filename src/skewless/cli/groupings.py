@@ -32,11 +32,11 @@ def groupings_command(as_json: options.Json = False) -> None:
 
 def _describe(grouping: type[Grouping]) -> dict[str, Any]:
     summary = (grouping.__doc__ or "").strip().splitlines()[0]
-    parameters = {field.name: field.default for field in fields(grouping) if field.name != "n_workers"}
+    parameters = {field.name: field.default for field in fields(grouping) if field.name != "workers"}
     return {
         "name": grouping.name,
         "aliases": list(grouping.aliases),
-        "single_owner": grouping(n_workers=10).single_owner,  # by default: parameters may change it
+        "single_owner": grouping(workers=10).single_owner,  # by default: parameters may change it
         "baseline": grouping.baseline,
         "summary": summary,
         "parameters": parameters,

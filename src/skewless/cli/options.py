@@ -136,7 +136,7 @@ def make_simulation(
     simulation = Simulation(
         make_owning(grouping, workers, parse_parameters(settings), state),
         stream,
-        n_sources=sources,
+        sources=sources,
         service_ms=parse_service_ms(service_ms),
         batch_ms=batch_ms,
         seed=seed,
@@ -148,7 +148,7 @@ def make_simulation(
 
 def make_owning(name: str, workers: int, parameters: dict[str, Any], state: KeyedState | None) -> Grouping:
     """Make a grouping; where keys have state, one with as many substreams and, if it can be told, one owner per key."""
-    grouping = make_grouping(name, n_workers=workers, **parameters)
+    grouping = make_grouping(name, workers=workers, **parameters)
     if state is None:
         return grouping
     wanted: dict[str, Any] = {"single_owner": True}

@@ -122,11 +122,11 @@ class Diagnosis:
 def diagnose(
     distribution: KeyDistribution,
     *,
-    n_workers: int,
+    workers: int,
     groupings: Sequence[str] | None = None,
     aggregates: Sequence[str | Combiner] = (),
     streaming: bool = False,
-    n_sources: int = 5,
+    sources: int = 5,
     top: int = 10,
     seed: int = 0,
     workers_from: str = "",
@@ -148,7 +148,7 @@ def diagnose(
     aggregates: what is to be computed, as names of Spark's functions or combiners; empty is work on every row.
     streaming: predict for a stream, in which time passes and sources share every ten seconds what they learned; in a
         batch job each learns alone, and the clock stands still.
-    n_sources: map tasks that route side by side.
+    sources: map tasks that route side by side.
     top: hottest keys to name.
     seed: fixes the order of the tuples and the hashes of the groupings.
     workers_from: where the number of workers comes from, to be told with it.
@@ -157,18 +157,18 @@ def diagnose(
     >>> import pyarrow as pa
     >>> counts = np.array([80_000] + 100 * [200])
     >>> skewed = KeyDistribution.of_counts("clicks", pa.array(range(101)), counts)
-    >>> diagnosis = diagnose(skewed, n_workers=10, groupings=["key", "partial_key", "shuffle"])
+    >>> diagnosis = diagnose(skewed, workers=10, groupings=["key", "partial_key", "shuffle"])
     >>> diagnosis.use, diagnosis.hottest[0]
     ('shuffle', HotKey(name='0', rows=80000, share=0.8))
     >>> print(diagnosis.reason)  # doctest: +NORMALIZE_WHITESPACE
     one key, '0', has 80.0 % of the rows: with 10 workers plain grouping takes 8.2 times as long as an even split; use
     grouping='shuffle' (1.00 times, 10.0 partial results per key)
-    >>> diagnose(skewed, n_workers=10, groupings=["key"], aggregates=["sum", "count"]).verdict
+    >>> diagnose(skewed, workers=10, groupings=["key"], aggregates=["sum", "count"]).verdict
     'combined on the map side'
     """
-    chosen = check_request(n_workers, groupings, aggregates, n_sources, top, seed)
-    tuples = min(max(_LEAST_TUPLES, _TUPLES_PER_WORKER * n_workers), _MOST_TUPLES, _MOST_BITS // n_workers)
-    predictor = _Predictor(distribution, tuples, streaming, n_sources, seed)
+    chosen = check_request(workers, groupings, aggregates, sources, top, seed)
+    tuples = min(max(_LEAST_TUPLES, _TUPLES_PER_WORKER * workers), _MOST_TUPLES, _MOST_BITS // workers)
+    predictor = _Predictor(distribution, tuples, streaming, sources, seed)
     results = []
     for grouping in chosen:
         if progress is not None:
@@ -176,13 +176,13 @@ def diagnose(
         results.append(predictor.predict(grouping))
     plain = next((result for result in results if result.grouping == Key.name), None)
     if plain is None:
-        plain = predictor.predict(Key(n_workers=n_workers))
+        plain = predictor.predict(Key(workers=workers))
     predictions = [_compared(result, plain) for result in results]
     best = _recommended(predictions, distribution)
     plain_time = _stage_time(plain)
     if combined_on_the_map_side(aggregates):
         verdict = COMBINED
-    elif plain_time < _WORTH * _evenest(distribution.rows, n_workers):
+    elif plain_time < _WORTH * _evenest(distribution.rows, workers):
         verdict = NO_SKEW
     else:
         verdict = best.grouping if plain_time >= _ALIKE * best.stage_time else NO_HELP
@@ -190,7 +190,7 @@ def diagnose(
         label=distribution.label,
         rows=distribution.rows,
         distinct=distribution.distinct,
-        workers=n_workers,
+        workers=workers,
         workers_from=workers_from,
         hottest=tuple(
             HotKey(name=name, rows=int(rows), share=float(share))
@@ -201,52 +201,52 @@ def diagnose(
         predictions=tuple(predictions),
         use=best.grouping if verdict == best.grouping else None,
         verdict=verdict,
-        reason=_reason(verdict, distribution, n_workers, plain_time, best, aggregates),
+        reason=_reason(verdict, distribution, workers, plain_time, best, aggregates),
         streaming=streaming,
-        sources=n_sources,
+        sources=sources,
         tuples=predictor.tuples,
         seed=seed,
     )
 
 
 def check_request(
-    n_workers: int,
+    workers: int,
     names: Sequence[str] | None,
     aggregates: Sequence[str | Combiner],
-    n_sources: int,
+    sources: int,
     top: int,
     seed: int,
 ) -> list[Grouping]:
     """Refuse what `diagnose` would refuse, before the data is read; gives the groupings."""
     for what, value, least in (
-        ("n_workers", n_workers, 1),
-        ("n_sources", n_sources, 1),
+        ("workers", workers, 1),
+        ("sources", sources, 1),
         ("top", top, 1),
         ("seed", seed, 0),
     ):
         require_at_least(what, value, least)
-    if n_workers > _MOST_WORKERS:
-        raise SkewlessError(f"diagnose predicts for at most {_MOST_WORKERS:,} workers; got {n_workers:,}")
+    if workers > _MOST_WORKERS:
+        raise SkewlessError(f"diagnose predicts for at most {_MOST_WORKERS:,} workers; got {workers:,}")
     combined_on_the_map_side(aggregates)
     if names is not None:
         if not names:
             raise SkewlessError("groupings must name at least one grouping; got none")
-        return [make_grouping(name, n_workers=n_workers) for name in names]
+        return [make_grouping(name, workers=workers) for name in names]
     chosen = []
     for name in _DEFAULT:
         if name in GROUPINGS:
             with suppress(SkewlessError):  # not every grouping is made for so many workers
-                chosen.append(make_grouping(name, n_workers=n_workers))
+                chosen.append(make_grouping(name, workers=workers))
     return chosen
 
 
 class _Predictor:
     """Draws tuples once and routes them with one grouping after the other."""
 
-    def __init__(self, distribution: KeyDistribution, tuples: int, streaming: bool, n_sources: int, seed: int) -> None:
+    def __init__(self, distribution: KeyDistribution, tuples: int, streaming: bool, sources: int, seed: int) -> None:
         self._distribution = distribution
         self._streaming = streaming
-        self._n_sources = n_sources
+        self._n_sources = sources
         self._seed = seed
         self._rows = draw(distribution, tuples, seed=seed, fewer="rows")
         self.tuples = self._rows.default_tuples
@@ -266,7 +266,7 @@ class _Predictor:
         simulation = Simulation(
             grouping,
             stream,
-            n_sources=self._n_sources,
+            sources=self._n_sources,
             rate=rate if self._streaming else None,
             batch_ms=_BATCH_MS if self._streaming else _FOR_EVER_MS,
             seed=self._seed,
@@ -274,12 +274,12 @@ class _Predictor:
         return simulate(simulation)
 
 
-def _spread_at_random(distribution: KeyDistribution, n_workers: int) -> float:
+def _spread_at_random(distribution: KeyDistribution, workers: int) -> float:
     """Give the workers that a key meets on average if every row goes to a random one."""
     there = distribution.tail_keys > 0
     keys = np.concatenate([np.ones(distribution.counts.size), distribution.tail_keys[there]])
     rows = np.concatenate([distribution.counts, distribution.tail_rows[there]])
-    met = n_workers * (1 - (1 - 1 / n_workers) ** (rows / keys))
+    met = workers * (1 - (1 - 1 / workers) ** (rows / keys))
     return float((keys * met).sum() / keys.sum())
 
 
@@ -306,25 +306,25 @@ def _recommended(predictions: Sequence[Prediction], distribution: KeyDistributio
     return min(good, key=lambda one: one.dist_cost)
 
 
-def _evenest(rows: int, n_workers: int) -> float:
+def _evenest(rows: int, workers: int) -> float:
     """Give the stage time of the most even split that there is: whole rows may not go into the workers.
 
     >>> _evenest(1, 10), _evenest(1_000, 10)
     (10.0, 1.0)
     """
-    return -(-rows // n_workers) * n_workers / rows
+    return -(-rows // workers) * workers / rows
 
 
 def _reason(
     verdict: str,
     distribution: KeyDistribution,
-    n_workers: int,
+    workers: int,
     plain_time: float,
     best: Prediction,
     aggregates: Sequence[str | Combiner],
 ) -> str:
     """Say in a sentence what is wrong and what helps, or that nothing is."""
-    hottest, share, fair = _quoted(distribution.names[0]), _percent(distribution.shares[0]), _percent(1 / n_workers)
+    hottest, share, fair = _quoted(distribution.names[0]), _percent(distribution.shares[0]), _percent(1 / workers)
     plain = f"plain grouping takes {plain_time:.{1 if plain_time >= 2 else 2}f} times as long as an even split"
     if verdict == COMBINED:
         names = ", ".join(dict.fromkeys(map(aggregate_name, aggregates)))
@@ -337,18 +337,18 @@ def _reason(
             f"skew is not your problem here: the hottest key, {hottest}, has {share} of the rows, a worker's fair "
             f"share is {fair}, and {plain}"
         )
-    n_hot = int((distribution.shares > 1 / n_workers).sum())
+    n_hot = int((distribution.shares > 1 / workers).sum())
     if n_hot == 0:
         cause = (
             f"no key exceeds a worker's fair share of {fair}, but {_counted(distribution.distinct, 'key')} fall "
-            f"unevenly on {n_workers} workers: "
+            f"unevenly on {workers} workers: "
         )
     elif n_hot == 1:
-        cause = f"one key, {hottest}, has {share} of the rows: with {n_workers} workers "
+        cause = f"one key, {hottest}, has {share} of the rows: with {workers} workers "
     else:
         cause = (
             f"{n_hot:,} keys, above all {hottest} with {share} of the rows, exceed a worker's fair share of {fair}: "
-            f"with {n_workers} workers "
+            f"with {workers} workers "
         )
     advice = f"use grouping={best.grouping!r} ({best.stage_time:.2f} times, {_partials(best.dist_cost)})"
     return f"{cause}{plain}; {verdict if verdict == NO_HELP else advice}"

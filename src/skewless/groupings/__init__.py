@@ -79,20 +79,20 @@ def find_grouping(name: str) -> type[Grouping]:
     return grouping
 
 
-def make_grouping(name: str, *, n_workers: int, **parameters: Any) -> Grouping:
+def make_grouping(name: str, *, workers: int | None = None, **parameters: Any) -> Grouping:
     """Make a grouping by its name or its alias in the papers, in upper or lower case.
 
-    >>> make_grouping("PKG", n_workers=4)
-    PartialKey(n_workers=4)
+    >>> make_grouping("PKG", workers=4)
+    PartialKey(workers=4)
     """
     grouping = find_grouping(name)
-    known = [field.name for field in fields(grouping) if field.name != "n_workers"]
+    known = [field.name for field in fields(grouping) if field.name != "workers"]
     for parameter in parameters:
         if parameter not in known:
             if not known:
                 raise SkewlessError(f"grouping {grouping.name!r} takes no parameters; got {parameter!r}")
             raise UnknownNameError(f"parameter of {grouping.name!r}", parameter, known)
-    return grouping(n_workers=n_workers, **parameters)
+    return grouping(workers=workers, **parameters)
 
 
 __all__ = [

@@ -30,7 +30,7 @@ class Auto(Even):
 
     All others are those of `Even`.
 
-    >>> Auto(n_workers=8).remark(Auto(n_workers=8).start(0, 1, 0).snapshot())
+    >>> Auto(workers=8).remark(Auto(workers=8).start(0, 1, 0).snapshot())
     'key grouping: nothing is known of the stream yet'
 
     Reference

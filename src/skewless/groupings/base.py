@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 State = dict[str, NDArray[Any]]
 """A router's memory: NumPy arrays and nothing else, so that `np.savez` saves it and no pickle is ever read."""
@@ -34,7 +37,7 @@ class Router(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping(ABC):
-    """How keys are assigned to `n_workers` workers: immutable configuration, from which each source gets a router."""
+    """How keys are assigned to `workers` workers: immutable configuration, from which each source gets a router."""
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -43,12 +46,40 @@ class Grouping(ABC):
     baseline: ClassVar[bool] = False
     """A yardstick of the papers rather than something to use: compared with only when asked for."""
 
-    n_workers: int
+    workers: int | None = None
+    """None until whoever runs the grouping, such as `group` or `Simulation`, says how many there are."""
 
     def __post_init__(self) -> None:
-        require_at_least("n_workers", self.n_workers, 1)
-        if self.n_workers >= 2**31:
-            raise SkewlessError(f"n_workers must be below 2**31; got {self.n_workers}")
+        if self.workers is not None:
+            require_at_least("workers", self.workers, 1)
+            if self.workers >= 2**31:
+                raise ConfigurationError(subject="workers", expected="below 2**31", value=self.workers)
+
+    @property
+    def n_workers(self) -> int:
+        """The number of workers."""
+        if self.workers is None:
+            raise ConfigurationError(
+                f"{self.name} does not know its number of workers", subject="workers", hint="set {workers}"
+            )
+        return self.workers
+
+    def with_workers(self, workers: int | None) -> Self:
+        """Return this grouping for a number of workers; None leaves it as it is.
+
+        >>> from skewless.groupings import Even
+        >>> Even(slack=0.1).with_workers(4).n_workers
+        4
+        """
+        if workers is None or workers == self.workers:
+            return self
+        if self.workers is not None:
+            raise ConfigurationError(
+                f"{{workers}} is {workers}, but the grouping was made for {self.workers}",
+                subject="workers",
+                hint="set one of them",
+            )
+        return replace(self, workers=workers)
 
     @property
     def single_owner(self) -> bool:

@@ -134,7 +134,7 @@ class Consistent(Grouping):
         workers begin alike and are measured: where busy times are told to `calibrate`, each `barrier` lets overloaded
         workers hand one virtual worker each to an idle one, until no such move would help.
 
-    >>> router = Consistent(n_workers=3, capacities=(1, 2, 4), virtual_per_worker=70).start(0, 1, seed=0)
+    >>> router = Consistent(workers=3, capacities=(1, 2, 4), virtual_per_worker=70).start(0, 1, seed=0)
     >>> np.bincount(router.route(np.full(7000, 7, dtype=np.uint64), 0)).tolist()
     [1011, 1949, 4040]
 
@@ -160,15 +160,15 @@ class Consistent(Grouping):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least("virtual_per_worker", self.virtual_per_worker, 1)
-        if self.n_virtual >= 2**31:
-            raise SkewlessError(f"n_workers times virtual_per_worker must be below 2**31; got {self.n_virtual}")
+        if self.workers is not None and self.n_virtual >= 2**31:
+            raise SkewlessError(f"workers times virtual_per_worker must be below 2**31; got {self.n_virtual}")
         if not (isfinite(self.slack) and self.slack >= 0):
             raise SkewlessError(f"slack must be a number of at least 0; got {self.slack}")
         if self.capacities is None:
             return
         object.__setattr__(self, "capacities", tuple(self.capacities))
-        if len(self.capacities) != self.n_workers:
-            raise SkewlessError(f"capacities must be one per worker ({self.n_workers}); got {len(self.capacities)}")
+        if self.workers is not None and len(self.capacities) != self.workers:
+            raise SkewlessError(f"capacities must be one per worker ({self.workers}); got {len(self.capacities)}")
         for capacity in self.capacities:
             if not (isfinite(capacity) and capacity > 0):
                 raise SkewlessError(f"each of the capacities must be a number above 0; got {capacity}")

@@ -193,7 +193,7 @@ class Correlation(SubstreamGrouping):
         is no higher. Without it this is the published algorithm, which lets one worker get several times the mean.
 
     >>> moving = np.array([[9, 1, 9, 1], [1, 9, 1, 9]])  # two windows: the first and the third go together
-    >>> Correlation(n_workers=2, n_substreams=4, n_windows=2).assign(moving, np.array([0, 1, 0, 1])).tolist()
+    >>> Correlation(workers=2, n_substreams=4, n_windows=2).assign(moving, np.array([0, 1, 0, 1])).tolist()
     [1, 1, 0, 0]
 
     Reference

@@ -234,7 +234,7 @@ class DChoices(HeadAndTail):
         paper recommends from there up to 2 / n_workers.
     tolerance: the paper's epsilon, by how much of the whole load a worker may exceed its fair share.
 
-    >>> router = DChoices(n_workers=50).start(source=0, n_sources=1, seed=0)
+    >>> router = DChoices(workers=50).start(source=0, n_sources=1, seed=0)
     >>> keys = np.where(np.arange(20_000) % 10 == 0, np.uint64(7), np.arange(20_000, dtype=np.uint64))
     >>> workers = router.route(keys, 0)
     >>> len(set(workers[keys == 7].tolist())) > 4  # a tenth of the load is that of five workers

@@ -114,7 +114,7 @@ class DistributionAware(Grouping):
     map_sparse: place buckets by plan, too; if not, other keys go to workers by hash ("DKG WOSIM").
     cost: what n tuples of a key weigh, n ("linear") or its square ("quadratic").
 
-    >>> DistributionAware(n_workers=10).n_buckets
+    >>> DistributionAware(workers=10).n_buckets
     20
 
     Reference
@@ -157,8 +157,8 @@ class DistributionAware(Grouping):
         require_at_least("relearn_every", self.relearn_every or 0, 0)
         if self.cost not in _COSTS:
             raise UnknownNameError("cost", self.cost, _COSTS)
-        if self.n_buckets >= 2**31:
-            raise SkewlessError(f"n_workers * buckets_per_worker must be below 2**31; got {self.n_buckets}")
+        if self.workers is not None and self.n_buckets >= 2**31:
+            raise SkewlessError(f"workers * buckets_per_worker must be below 2**31; got {self.n_buckets}")
 
     @property
     def single_owner(self) -> bool:

@@ -140,7 +140,7 @@ class DynamicKey(Grouping):
     scale_down_load: percent of load below which a worker counts for shrinking; `scale_out_load` if None.
     whole_percent: compare loads as whole percents, rounded down.
 
-    >>> DynamicKey(n_workers=10).max_workers_per_key
+    >>> DynamicKey(workers=10).max_workers_per_key
     8
 
     Reference
@@ -172,6 +172,8 @@ class DynamicKey(Grouping):
             require_at_least(name, getattr(self, name), 1)
         for name in ("warm_up_s", "check_interval_s"):
             require_at_least(name, getattr(self, name), 0)
+        if self.workers is None:
+            return
         if self.scale_down_load is not None and not 0 <= self.scale_down_load <= self.scale_out_load:
             raise SkewlessError(
                 f"scale_down_load must be between 0 and the load to scale out at ({self.scale_out_load:.2f} percent); "
@@ -181,11 +183,11 @@ class DynamicKey(Grouping):
             raise SkewlessError(f"dynamic_key takes fewer than {2**15} workers; got {self.n_workers}")
 
     @classmethod
-    def as_released(cls, *, n_workers: int, expected_keys: int = 100) -> DynamicKey:
+    def as_released(cls, *, workers: int, expected_keys: int = 100) -> DynamicKey:
         """Give the variant that the README of the authors' implementation describes."""
-        ideal = 100 / n_workers
+        ideal = 100 / workers
         return cls(
-            n_workers=n_workers,
+            workers=workers,
             expected_keys=expected_keys,
             check_interval_s=60,
             scale_down_load=floor(ideal - sqrt(ideal)),

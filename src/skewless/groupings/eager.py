@@ -144,7 +144,7 @@ class Eager(SubstreamGrouping):
         the most loaded worker and that one is out of range: less slack moves less and balances less.
     start_workers: workers that are active at first; None is all.
 
-    >>> grouping = Eager(n_workers=10, upper=1200, lower=800)
+    >>> grouping = Eager(workers=10, upper=1200, lower=800)
     >>> grouping.parallelism(4_100)
     5
 
@@ -183,11 +183,11 @@ class Eager(SubstreamGrouping):
             raise SkewlessError(f"slack must be a number above 0 and at most 1; got {self.slack!r}")
         if self.start_workers is not None:
             require_at_least("start_workers", self.start_workers, 1)
-            if self.start_workers > self.n_workers:
+            if self.workers is not None and self.start_workers > self.workers:
                 raise SkewlessError(
-                    f"start_workers must be at most n_workers ({self.n_workers}); got {self.start_workers}"
+                    f"start_workers must be at most the number of workers ({self.workers}); got {self.start_workers}"
                 )
-            if self.upper is None and self.start_workers < self.n_workers:
+            if self.workers is not None and self.upper is None and self.start_workers < self.workers:
                 raise SkewlessError("start_workers needs upper and lower: without them all workers are active")
 
     def parallelism(self, load: int) -> int:

@@ -66,7 +66,7 @@ class Flux(SubstreamGrouping):
     n_substreams: substreams that keys are hashed to.
     window_ms: length of a statistic window; 0 ends a window at every barrier.
 
-    >>> Flux(n_workers=2, n_substreams=5).start(0, 1, seed=0).snapshot()["table"].tolist()
+    >>> Flux(workers=2, n_substreams=5).start(0, 1, seed=0).snapshot()["table"].tolist()
     [0, 1, 0, 1, 0]
 
     Reference

@@ -33,7 +33,7 @@ class FullKnowledge(Grouping):
     counts: how often each of them occurs.
 
     >>> stream = np.array([5, 5, 5, 8, 8, 9], dtype=np.uint64)
-    >>> FullKnowledge.of(stream, n_workers=2).start(source=0, n_sources=1, seed=0).route(stream, 0)
+    >>> FullKnowledge.of(stream, workers=2).start(source=0, n_sources=1, seed=0).route(stream, 0)
     array([0, 0, 0, 1, 1, 1], dtype=int32)
 
     Reference
@@ -65,10 +65,10 @@ class FullKnowledge(Grouping):
         object.__setattr__(self, "counts", counts)
 
     @classmethod
-    def of(cls, hashes: NDArray[np.uint64], *, n_workers: int) -> FullKnowledge:
+    def of(cls, hashes: NDArray[np.uint64], *, workers: int | None = None) -> FullKnowledge:
         """Make the grouping that knows a stream, given as the hash of each tuple's key."""
         keys, counts = np.unique(hashes, return_counts=True)
-        return cls(n_workers=n_workers, keys=keys, counts=counts)
+        return cls(workers=workers, keys=keys, counts=counts)
 
     @property
     def needs_frequencies(self) -> bool:

@@ -29,7 +29,7 @@ class Key(Grouping):
 
     Nothing has to be merged; a hot key makes a hot worker.
 
-    >>> router = Key(n_workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = Key(workers=10).start(source=0, n_sources=1, seed=0)
     >>> first, again = router.route(np.array([7, 7], dtype=np.uint64), 0)
     >>> bool(first == again)
     True

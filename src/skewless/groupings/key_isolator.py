@@ -102,7 +102,7 @@ class KeyIsolator(Grouping):
     half_life_s: after so many seconds a tuple counts half.
     counters_per_worker: counters of each source's sketch, per worker.
 
-    >>> grouping = KeyIsolator(n_workers=2)
+    >>> grouping = KeyIsolator(workers=2)
     >>> router = grouping.start(source=0, n_sources=1, seed=0)
     >>> keys = np.array([3, 3, 3, 8, 8, 8, 9, 9], dtype=np.uint64)
     >>> router.route(keys, 0).tolist()
@@ -140,9 +140,9 @@ class KeyIsolator(Grouping):
         require_at_least("heavy_per_worker", self.heavy_per_worker, 1)
         require_at_least("hosts_per_worker", self.hosts_per_worker, 1)
         require_at_least("counters_per_worker", self.counters_per_worker, self.heavy_per_worker)
-        if self.n_workers * max(self.hosts_per_worker, self.counters_per_worker) >= 2**30:
+        if self.workers is not None and self.workers * max(self.hosts_per_worker, self.counters_per_worker) >= 2**30:
             raise SkewlessError(
-                f"n_workers times hosts or counters per worker must be below 2**30; got {self.n_workers} times "
+                f"workers times hosts or counters per worker must be below 2**30; got {self.n_workers} times "
                 f"{max(self.hosts_per_worker, self.counters_per_worker)}"
             )
         for name in ("slack", "min_gain"):

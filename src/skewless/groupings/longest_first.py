@@ -55,7 +55,7 @@ def longest_first(
     Near-Optimal Load Balancing in Stream Processing Systems* (2015), section 3.1. Deviations: none; capacities and
     starting loads are not in the papers.
     """
-    require_at_least("n_workers", n_workers, 1)
+    require_at_least("workers", n_workers, 1)
     weights = _amounts("loads", loads, None)
     speeds = np.ones(n_workers) if capacities is None else _amounts("capacities", capacities, n_workers)
     totals = np.zeros(n_workers) if start is None else _amounts("start", start, n_workers)

@@ -29,7 +29,7 @@ class Modulo(Grouping):
     The key is the 64-bit number that arrives, without another hash: in Spark that is a hash already. Where numbers are
     keys as they are, keys in a regular pattern gather on few workers. No seed changes the choices.
 
-    >>> Modulo(n_workers=10).start(source=0, n_sources=1, seed=0).route(np.array([7, 13, 20], dtype=np.uint64), 0)
+    >>> Modulo(workers=10).start(source=0, n_sources=1, seed=0).route(np.array([7, 13, 20], dtype=np.uint64), 0)
     array([7, 3, 0], dtype=int32)
 
     Reference

@@ -35,7 +35,7 @@ class PartialKey(Grouping):
     "So far" is the source's own count (local load estimation): sources never talk to one another. A key is merged
     from two workers at most, so a key with more than a share of 2 / n_workers still overloads both of its workers.
 
-    >>> router = PartialKey(n_workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = PartialKey(workers=10).start(source=0, n_sources=1, seed=0)
     >>> len(set(router.route(np.full(100, 7, dtype=np.uint64), 0).tolist()))
     2
 

@@ -139,7 +139,7 @@ class PopularityAware(Grouping):
     false_positive_rate: the share of the other keys that the filter takes for hot, when it holds all the keys that it
         is made for (2 / decline).
 
-    >>> router = PopularityAware.as_released(n_workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = PopularityAware.as_released(workers=10).start(source=0, n_sources=1, seed=0)
     >>> workers = router.route(np.full(10_000, 7, dtype=np.uint64), 0)
     >>> len(set(workers[:10].tolist())), len(set(workers[-10:].tolist()))
     (1, 10)
@@ -173,14 +173,14 @@ class PopularityAware(Grouping):
         filter_size(1, self.false_positive_rate)
 
     @classmethod
-    def as_published(cls, *, n_workers: int) -> PopularityAware:
+    def as_published(cls, *, workers: int | None = None) -> PopularityAware:
         """Give the variant of the paper: r = 10, two bits; it names neither l nor p, so these are the code's."""
-        return cls(n_workers=n_workers, threshold=10, length=16, min_bits=2, decline=0.01)
+        return cls(workers=workers, threshold=10, length=16, min_bits=2, decline=0.01)
 
     @classmethod
-    def as_released(cls, *, n_workers: int) -> PopularityAware:
+    def as_released(cls, *, workers: int | None = None) -> PopularityAware:
         """Give the variant with the numbers of the authors' code: r = 6, l = 16, p = 0.01."""
-        return cls(n_workers=n_workers, threshold=6, length=16, min_bits=2, decline=0.01)
+        return cls(workers=workers, threshold=6, length=16, min_bits=2, decline=0.01)
 
     @property
     def decline_rate(self) -> float:

@@ -33,7 +33,7 @@ class Shuffle(Grouping):
     The loads that a source causes differ by one tuple at most. Every worker comes to hold every key, and every key
     is merged from all workers.
 
-    >>> Shuffle(n_workers=3).start(source=1, n_sources=2, seed=0).route(np.zeros(4, dtype=np.uint64), 0).tolist()
+    >>> Shuffle(workers=3).start(source=1, n_sources=2, seed=0).route(np.zeros(4, dtype=np.uint64), 0).tolist()
     [1, 2, 0, 1]
 
     Reference

@@ -18,7 +18,7 @@ class SingleInstance(Grouping):
 
     Its imbalance is 100 · (n_workers - 1) percent: what all workers but one are worth.
 
-    >>> SingleInstance(n_workers=10).start(source=0, n_sources=1, seed=0).route(np.array([7, 13], dtype=np.uint64), 0)
+    >>> SingleInstance(workers=10).start(source=0, n_sources=1, seed=0).route(np.array([7, 13], dtype=np.uint64), 0)
     array([0, 0], dtype=int32)
 
     Reference

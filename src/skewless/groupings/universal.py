@@ -32,7 +32,7 @@ class Universal(Grouping):
     are. A hot key makes a hot worker all the same: this is what `distribution_aware` is measured by, and how it routes
     before it has a plan.
 
-    >>> router = Universal(n_workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = Universal(workers=10).start(source=0, n_sources=1, seed=0)
     >>> first, again = router.route(np.array([7, 7], dtype=np.uint64), 0)
     >>> bool(first == again)
     True

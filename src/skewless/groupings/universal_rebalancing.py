@@ -53,7 +53,7 @@ class UniversalRebalancing(SubstreamGrouping):
     window_ms: length of a statistic window; 0 ends a window at every barrier.
     tries: functions that are drawn after each window.
 
-    >>> router = UniversalRebalancing(n_workers=2, n_substreams=4).start(0, 1, seed=0)
+    >>> router = UniversalRebalancing(workers=2, n_substreams=4).start(0, 1, seed=0)
     >>> UniversalRebalancing.owners(router.snapshot()).size
     4
 

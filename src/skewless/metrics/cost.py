@@ -41,7 +41,7 @@ class KeySpread:
     """
 
     def __init__(self, n_workers: int) -> None:
-        require_at_least("n_workers", n_workers, 1)
+        require_at_least("workers", n_workers, 1)
         self._n_workers = n_workers
         self.n_keys = 0
         self.n_pairs = 0

@@ -169,14 +169,14 @@ class Observer:
     Parameters
     ----------
     ledger: the ledger of a running or a finished query
-    n_workers: how many workers it has; by default what the ledger says. A worker without a report had no tuples
+    workers: how many workers it has; by default what the ledger says. A worker without a report had no tuples
 
     """
 
-    def __init__(self, ledger: Ledger, n_workers: int | None = None) -> None:
+    def __init__(self, ledger: Ledger, workers: int | None = None) -> None:
         self.ledger = ledger
-        self.n_workers = _workers_of(ledger) if n_workers is None else n_workers
-        require_at_least("n_workers", self.n_workers, 1)
+        self.n_workers = _workers_of(ledger) if workers is None else workers
+        require_at_least("workers", self.n_workers, 1)
         self._total = _Tally(self.n_workers)
         self._seen = -1
         self._waiting: tuple[int, list[int]] = (-1, [])
@@ -227,7 +227,7 @@ class Observer:
         """Let the grouping speak that the ledger was claimed for."""
         owner, (states, _) = self.ledger.owner() or {}, self.ledger.last_sources(before=batch + 1)
         try:
-            grouping = make_grouping(owner["grouping"], n_workers=self.n_workers, **owner["parameters"])
+            grouping = make_grouping(owner["grouping"], workers=self.n_workers, **owner["parameters"])
             return grouping.remark(next(iter(states.values())))
         except (LookupError, TypeError, ValueError, StopIteration) as error:
             _log.debug("batch %d: the grouping has nothing to say: %s", batch, error)

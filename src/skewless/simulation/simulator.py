@@ -55,7 +55,8 @@ class Simulation:
     Parameters
     ----------
     grouping, stream: what routes, and what flows in.
-    n_sources: sources that route side by side, each on its own knowledge.
+    workers: how many; needed where the grouping does not say.
+    sources: sources that route side by side, each on its own knowledge.
     service_ms: the time a worker takes for a tuple; one number, or one per worker.
     rate: tuples that arrive per second, over all sources; None is 90 % of what all workers can serve.
     arrivals: an arrival process in the place of a steady rate.
@@ -67,7 +68,8 @@ class Simulation:
 
     grouping: Grouping
     stream: Stream
-    n_sources: int = 5
+    workers: int | None = None
+    sources: int = 5
     service_ms: float | Sequence[float] = 1.0
     rate: int | None = None
     batch_ms: int = 1000
@@ -77,7 +79,9 @@ class Simulation:
     _service: NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        require_at_least("n_sources", self.n_sources, 1)
+        object.__setattr__(self, "grouping", self.grouping.with_workers(self.workers))
+        object.__setattr__(self, "workers", self.grouping.n_workers)
+        require_at_least("sources", self.sources, 1)
         require_at_least("batch_ms", self.batch_ms, 1)
         require_at_least("seed", self.seed, 0)
         if self.rate is not None:
@@ -151,7 +155,7 @@ class _Sources:
 
     def __init__(self, simulation: Simulation) -> None:
         self._grouping = simulation.grouping
-        self._n = simulation.n_sources
+        self._n = simulation.sources
         self._routers: list[Router] = [
             simulation.grouping.start(source, self._n, simulation.seed) for source in range(self._n)
         ]
@@ -207,7 +211,7 @@ def simulate(
 
     >>> from skewless.groupings import Key
     >>> from skewless.streams import CountrySkew
-    >>> result = simulate(Simulation(Key(n_workers=10), CountrySkew(percent=80)), tuples=50_000)
+    >>> result = simulate(Simulation(Key(workers=10), CountrySkew(percent=80)), tuples=50_000)
     >>> result.dist_cost, round(result.stddev)
     (1.0, 24)
     """
@@ -261,7 +265,7 @@ def simulate(
         stream=simulation.stream.label,
         tuples=done,
         workers=n_workers,
-        sources=simulation.n_sources,
+        sources=simulation.sources,
         seed=simulation.seed,
         stddev=stddev(loads),
         imbalance=imbalance(loads),

@@ -72,7 +72,7 @@ def group(
     if isinstance(grouping, str):
         spark = df.sparkSession
         n_workers = int(str(spark.conf.get("spark.sql.shuffle.partitions"))) if workers is None else workers
-        grouping = make_grouping(grouping, n_workers=n_workers)
+        grouping = make_grouping(grouping, workers=n_workers)
     elif workers is not None and workers != grouping.n_workers:
         raise SkewlessError(
             f"workers is {workers}, but the grouping is made for {grouping.n_workers}: give one of them"
@@ -213,7 +213,7 @@ class Grouped:
         rejects: the directory for rows that were set aside. Default: `rejects` in that of the state.
         """
         if isinstance(self.grouping, Auto):
-            even = Even(n_workers=self.grouping.n_workers, single_owner=True)
+            even = Even(workers=self.grouping.n_workers, single_owner=True)
             return replace(self, grouping=even).stateful(
                 processor, state=state, order_by=order_by, time=time, watermark=watermark, on_error=on_error,
                 rejects=rejects,
@@ -337,7 +337,7 @@ class Grouped:
                 "a stream needs a ledger, in which sources hand on what they learned: ledger='/shared/dir'"
             )
         if self.ledger is not None:
-            parameters = {key: value for key, value in asdict(self.grouping).items() if key != "n_workers"}
+            parameters = {key: value for key, value in asdict(self.grouping).items() if key != "workers"}
             self.ledger.claim(
                 {
                     "grouping": self.grouping.name,

@@ -52,11 +52,11 @@ def diagnose(
     check_request(n_workers, groupings, aggregates, sources, top, seed)
     return diagnose_distribution(
         count_keys(df, columns, label=", ".join(columns) if label is None else label),
-        n_workers=n_workers,
+        workers=n_workers,
         groupings=groupings,
         aggregates=aggregates,
         streaming=streaming,
-        n_sources=sources,
+        sources=sources,
         top=top,
         seed=seed,
         workers_from=_PARTITIONS if workers is None else "",

@@ -45,7 +45,7 @@ def substreams_for(grouping: Grouping) -> int:
 def require_single_owner(grouping: Grouping) -> None:
     """Refuse a grouping that splits keys, and name those that do not."""
     if not grouping.single_owner:
-        known = [name for name, kind in GROUPINGS.items() if not kind.baseline and kind(n_workers=1).single_owner]
+        known = [name for name, kind in GROUPINGS.items() if not kind.baseline and kind(workers=1).single_owner]
         raise SkewlessError(
             f"stateful needs one owner per key, but {grouping.name!r} splits keys over workers: take "
             f"Even(single_owner=True), or one of {', '.join(known)}"

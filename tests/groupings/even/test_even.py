@@ -51,14 +51,14 @@ def run(grouping: Even, keys: Keys) -> tuple[list[list[int]], list[Sequence[Stat
     ],
 )
 def test_balance_and_cost(stream: str, most_imbalance: float, most_cost: float) -> None:
-    result = simulate(Simulation(Even(n_workers=10), make_stream(stream)), tuples=200_000)
+    result = simulate(Simulation(Even(workers=10), make_stream(stream)), tuples=200_000)
     assert result.imbalance < most_imbalance
     assert result.dist_cost <= most_cost
 
 
 @pytest.mark.parametrize("stream", ["country-skew-r0", "country-skew-r80", "country-half-skew-r80", "zipf-1-10000"])
 def test_a_plan_has_fewer_cuts_than_workers_and_is_the_same_for_all(stream: str) -> None:
-    grouping = Even(n_workers=7)
+    grouping = Even(workers=7)
     _, barriers = run(grouping, keys_of(make_stream(stream), 15 * PER_SECOND))
     for states in barriers:
         plans = [Plan.restore(state) for state in states]
@@ -69,7 +69,7 @@ def test_a_plan_has_fewer_cuts_than_workers_and_is_the_same_for_all(stream: str)
 
 
 def test_a_new_hot_key_is_spread_within_one_barrier() -> None:
-    loads, barriers = run(Even(n_workers=10), keys_of(Drift(percent=50, period=10 * PER_SECOND), 40 * PER_SECOND))
+    loads, barriers = run(Even(workers=10), keys_of(Drift(percent=50, period=10 * PER_SECOND), 40 * PER_SECOND))
     for change in (10, 20, 30):
         assert imbalance(np.sum(loads[change + 1 : change + 10], axis=0)) < 5
     assert max(float(states[0]["moved"]) for states in barriers) <= 0.05
@@ -77,20 +77,20 @@ def test_a_new_hot_key_is_spread_within_one_barrier() -> None:
 
 def test_without_cuts_a_key_has_one_owner_and_balance_is_better_than_by_hash() -> None:
     keys = keys_of(make_stream("zipf-1-1000"), 20 * PER_SECOND)
-    loads, barriers = run(Even(n_workers=5, single_owner=True), keys)
+    loads, barriers = run(Even(workers=5, single_owner=True), keys)
     assert all(Plan.restore(state).n_cuts == 0 for states in barriers for state in states)
-    hashed = loads_of(Key(n_workers=5).start(0, 1, 0).route(keys, 0), 5)
+    hashed = loads_of(Key(workers=5).start(0, 1, 0).route(keys, 0), 5)
     assert imbalance(np.sum(loads[3:], axis=0)) < imbalance(hashed) / 3
 
 
 def test_given_capacities_are_followed() -> None:
-    grouping = Even(n_workers=4, capacities=(1, 1, 2, 4))
+    grouping = Even(workers=4, capacities=(1, 1, 2, 4))
     result = simulate(Simulation(grouping, make_stream("country-skew-r50")), tuples=200_000)
     assert np.array(result.load) / 200_000 == pytest.approx([0.125, 0.125, 0.25, 0.5], abs=0.01)
 
 
 def test_measured_capacities_make_busy_times_agree() -> None:
-    grouping = Even(n_workers=4, measure_capacities=True)
+    grouping = Even(workers=4, measure_capacities=True)
     slow = Simulation(grouping, make_stream("country-skew-r50"), service_ms=[4, 1, 1, 1], rate=2_000)
     result = simulate(slow, tuples=100_000)
     busy = np.array(result.load) * [4, 1, 1, 1]
@@ -99,7 +99,7 @@ def test_measured_capacities_make_busy_times_agree() -> None:
 
 def test_all_keys_distinct_stay_by_hash_in_bounded_memory() -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, size=300_000, dtype=np.uint64)
-    _, barriers = run(Even(n_workers=10), keys)
+    _, barriers = run(Even(workers=10), keys)
     sizes = [sum(array.nbytes for array in states[0].values()) for states in barriers]
     assert max(sizes) < 300_000
     assert Plan.restore(barriers[-1][0]).keys.size == 0
@@ -122,28 +122,28 @@ def test_all_keys_distinct_stay_by_hash_in_bounded_memory() -> None:
 def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     for grouping in (Even, Auto):
         with pytest.raises(SkewlessError, match=message):
-            grouping(n_workers=3, **parameters)
+            grouping(workers=3, **parameters)
 
 
 def test_too_many_workers_and_bad_thresholds_are_refused() -> None:
     with pytest.raises(SkewlessError, match="at most 1024 workers; got 2000"):
-        Even(n_workers=2000)
+        Even(workers=2000)
     with pytest.raises(SkewlessError, match="worthwhile must be above 0; got 0"):
-        Auto(n_workers=3, worthwhile=0)
+        Auto(workers=3, worthwhile=0)
     with pytest.raises(SkewlessError, match="patience must be a whole number of at least 1; got 0"):
-        Auto(n_workers=3, patience=0)
+        Auto(workers=3, patience=0)
 
 
 def test_auto_routes_as_key_grouping_while_there_is_no_skew() -> None:
     keys = keys_of(make_stream("zipf-0.5-100000"), 10 * PER_SECOND)
-    loads, barriers = run(Auto(n_workers=10), keys)
-    assert np.sum(loads, axis=0).tolist() == loads_of(Key(n_workers=10).start(0, 1, 0).route(keys, 0), 10).tolist()
-    remark = Auto(n_workers=10).remark(barriers[-1][0])
+    loads, barriers = run(Auto(workers=10), keys)
+    assert np.sum(loads, axis=0).tolist() == loads_of(Key(workers=10).start(0, 1, 0).route(keys, 0), 10).tolist()
+    remark = Auto(workers=10).remark(barriers[-1][0])
     assert remark.startswith("key grouping: plain hashing would give the busiest worker 1.0")
 
 
 def test_auto_takes_over_and_goes_back_when_the_skew_ends() -> None:
-    grouping = Auto(n_workers=10)
+    grouping = Auto(workers=10)
     skewed = keys_of(make_stream("country-skew-r80"), 5 * PER_SECOND)
     calm = np.random.default_rng(0).integers(0, 2**64, size=10 * PER_SECOND, dtype=np.uint64)
     loads, barriers = run(grouping, np.concatenate([skewed, calm]))
@@ -166,32 +166,32 @@ def pass_barrier(grouping: Even, routers: Sequence[Router], now_ms: int = 1000) 
 
 
 def test_one_key_is_shared_by_all_workers() -> None:
-    loads, barriers = run(Even(n_workers=8), np.full(3 * PER_SECOND, 7, dtype=np.uint64))
+    loads, barriers = run(Even(workers=8), np.full(3 * PER_SECOND, 7, dtype=np.uint64))
     assert imbalance(np.sum(loads, axis=0)) < 5
     plan = Plan.restore(barriers[-1][0])
     assert (plan.keys.tolist(), plan.n_cuts) == ([7], 7)
-    assert Even(n_workers=8).remark(barriers[-1][0]).startswith("cut keys: 1, their pieces: 8, named keys: 1, ")
+    assert Even(workers=8).remark(barriers[-1][0]).startswith("cut keys: 1, their pieces: 8, named keys: 1, ")
 
 
 def test_keys_that_take_turns_are_found() -> None:
     keys = hot_and_tail(0, 0.0, 10 * PER_SECOND)
     for offset in (0, 1):
         keys[offset::2] = 7  # one source has it at every tuple, or at every other
-        loads, barriers = run(Even(n_workers=10), keys[: 5 * PER_SECOND])
+        loads, barriers = run(Even(workers=10), keys[: 5 * PER_SECOND])
         assert 7 in barriers[0][0]["plan_keys"]
         assert imbalance(np.sum(loads[1:], axis=0)) < 5
 
 
 def test_a_new_hot_key_is_cut_in_the_middle_of_a_long_batch() -> None:
     keys = keys_of(Drift(percent=50, period=60_000), 300_000)
-    workers = Even(n_workers=10).start(0, 1, 0).route(keys, 0)
+    workers = Even(workers=10).start(0, 1, 0).route(keys, 0)
     assert imbalance(loads_of(workers, 10)) < 10
     assert imbalance(loads_of(workers[:180_000], 10)) < 20
-    assert imbalance(loads_of(Key(n_workers=10).start(0, 1, 0).route(keys, 0), 10)) > 80
+    assert imbalance(loads_of(Key(workers=10).start(0, 1, 0).route(keys, 0), 10)) > 80
 
 
 def test_a_stream_in_order_of_its_keys_is_not_planned_anew_for_every_key() -> None:
-    grouping = Even(n_workers=10)
+    grouping = Even(workers=10)
     names = np.random.default_rng(0).integers(0, 2**64, size=3000, dtype=np.uint64)
     router = grouping.start(0, 1, 0)
     workers = router.route(np.repeat(names, 100), 0)
@@ -203,7 +203,7 @@ def test_a_stream_in_order_of_its_keys_is_not_planned_anew_for_every_key() -> No
 
 
 def test_names_are_bounded_however_many_keys_have_been_hot() -> None:
-    grouping = Even(n_workers=4, resolution=2, half_life_s=10**6)
+    grouping = Even(workers=4, resolution=2, half_life_s=10**6)
     rng = np.random.default_rng(0)
     routers = [grouping.start(source, 6, 0) for source in range(6)]
     sizes = []
@@ -225,7 +225,7 @@ def test_names_are_bounded_however_many_keys_have_been_hot() -> None:
 
 
 def test_cut_keys_that_are_gone_do_not_stay_for_ever() -> None:
-    grouping = Even(n_workers=4, half_life_s=1)
+    grouping = Even(workers=4, half_life_s=1)
     routers = [grouping.start(0, 1, 0)]
     for second in range(80):
         routers[0].route(hot_and_tail(7, 0.8 if second < 3 else 0.0, 1000, second), 1000 * second)
@@ -236,7 +236,7 @@ def test_cut_keys_that_are_gone_do_not_stay_for_ever() -> None:
 
 
 def test_a_source_that_lost_its_memory_does_not_cost_the_others_theirs() -> None:
-    grouping = Even(n_workers=5)
+    grouping = Even(workers=5)
     routers = [grouping.start(source, 3, 0) for source in range(3)]
     for source, router in enumerate(routers):
         router.route(hot_and_tail(7, 0.8, 3000, source), 0)
@@ -255,7 +255,7 @@ def test_a_source_that_lost_its_memory_does_not_cost_the_others_theirs() -> None
 
 
 def test_a_barrier_after_nothing_changes_nothing() -> None:
-    grouping = Even(n_workers=5)
+    grouping = Even(workers=5)
     routers = [grouping.start(source, 2, 0) for source in range(2)]
     assert routers[0].route(np.empty(0, dtype=np.uint64), 0).size == 0
     states = [router.snapshot() for router in routers]
@@ -267,7 +267,7 @@ def test_a_barrier_after_nothing_changes_nothing() -> None:
 
 
 def test_a_small_worker_gets_rid_of_a_hot_key_at_once() -> None:
-    grouping = Even(n_workers=4, capacities=(20, 1, 1, 1))
+    grouping = Even(workers=4, capacities=(20, 1, 1, 1))
     hot = next(key for key in range(1000) if grouping.start(0, 1, 0).route(np.array([key], dtype=np.uint64), 0)[0] == 2)
     workers = grouping.start(0, 1, 0).route(hot_and_tail(hot, 0.6, 20_000), 0)
     assert (loads_of(workers, 4) < 1.2 * 20_000 * grouping.fair).all()
@@ -275,7 +275,7 @@ def test_a_small_worker_gets_rid_of_a_hot_key_at_once() -> None:
 
 def test_tuples_are_counted_right_while_measured_capacities_change() -> None:
     """What workers are ahead of one another by adds up to nothing."""
-    grouping = Even(n_workers=4, measure_capacities=True)
+    grouping = Even(workers=4, measure_capacities=True)
     routers = [grouping.start(source, 2, 0) for source in range(2)]
     for batch, slow in enumerate((1.0, 4.0, 2.0, 1.0)):
         for source, router in enumerate(routers):
@@ -289,7 +289,7 @@ def test_tuples_are_counted_right_while_measured_capacities_change() -> None:
 
 
 def test_a_measured_time_that_cannot_be_does_no_harm() -> None:
-    grouping = Even(n_workers=3, measure_capacities=True)
+    grouping = Even(workers=3, measure_capacities=True)
     for busy in ([1e-12, 1, 1], [0, 1, np.nan], [np.inf, 1, 1e9]):
         router = grouping.start(0, 1, 0)
         router.route(hot_and_tail(7, 0.5, 2000), 0)
@@ -300,20 +300,20 @@ def test_a_measured_time_that_cannot_be_does_no_harm() -> None:
 
 
 def test_capacities_that_are_not_measured_stay_as_they_are() -> None:
-    grouping = Even(n_workers=3)
+    grouping = Even(workers=3)
     states = [grouping.start(0, 1, 0).snapshot()]
     assert grouping.calibrate(states, np.array([1, 2, 3]), np.ones(3)) is states
 
 
 def test_the_weakest_worker_does_not_overflow() -> None:
-    grouping = Even(n_workers=2, capacities=(1e6, 1))
+    grouping = Even(workers=2, capacities=(1e6, 1))
     router = grouping.start(0, 1, 0)
     router.route(np.arange(10_000, dtype=np.uint64), 0)
     assert np.abs(router.snapshot()["standing"]).max() <= 10_000 * 2**32
 
 
 def test_a_thousand_workers_are_planned_for() -> None:
-    grouping = Even(n_workers=1024)
+    grouping = Even(workers=1024)
     router = grouping.start(0, 1, 0)
     router.route(keys_of(make_stream("zipf-1-10000"), 60_000), 0)
     state = grouping.barrier([router.snapshot()], 1000)[0]
@@ -321,7 +321,7 @@ def test_a_thousand_workers_are_planned_for() -> None:
 
 
 def test_sources_deal_cut_keys_by_sequences_of_their_own() -> None:
-    grouping = Even(n_workers=5)
+    grouping = Even(workers=5)
     routers = [grouping.start(source, 2, 0) for source in range(2)]
     for source, router in enumerate(routers):
         router.route(hot_and_tail(7, 0.8, 3000, source), 0)

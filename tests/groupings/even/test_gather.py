@@ -15,7 +15,7 @@ from skewless.groupings.even.gather import candidates, contradicts, gather
 from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.statistics import Statistics
 
-EVEN = Even(n_workers=4)
+EVEN = Even(workers=4)
 
 
 def _routed(keys: Any, source: int = 0) -> State:

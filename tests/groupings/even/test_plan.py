@@ -84,7 +84,7 @@ def _owners(plan: Plan, keys: NDArray[np.uint64], salt: np.uint64) -> NDArray[np
 def test_the_plan_to_begin_with_is_key_grouping(n_workers: int, times: int, seed: int) -> None:
     keys = np.random.default_rng(seed).integers(0, 2**64, size=200, dtype=np.uint64)
     plan = Plan.by_hash(np.full(n_workers, 1 / n_workers), times * n_workers)
-    expected = Key(n_workers=n_workers).start(0, 1, seed).route(keys, 0)
+    expected = Key(workers=n_workers).start(0, 1, seed).route(keys, 0)
     assert _owners(plan, keys, make_salt(seed)).tolist() == expected.tolist()
 
 

@@ -89,7 +89,7 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
         expected_keys = 7
     """
     made = job(tmp_path, text, seed=5, set={"warm_up_s": 1}, output="out", verify=True)
-    assert made.pipeline.grouping == DynamicKey(n_workers=4, warm_up_s=1, expected_keys=7)
+    assert made.pipeline.grouping == DynamicKey(workers=4, warm_up_s=1, expected_keys=7)
     assert (made.pipeline.seed, made.pipeline.window, made.pipeline.output) == (5, "1 minutes", "out")
     assert (made.pipeline.rejects, made.pipeline.verify, made.query.name) == ("out.rejects", True, "p")
     assert made.pipeline.input == NamedStream(name="trades-0.001", seed=5)
@@ -378,11 +378,11 @@ def test_examples_keep_to_the_schema_and_can_be_built(
 
 def test_the_schema_knows_what_the_tables_know(validator: Draft202012Validator) -> None:
     for name, kind in GROUPINGS.items():
-        own = [field for field in fields(kind) if field.name != "n_workers"]
+        own = [field for field in fields(kind) if field.name != "workers"]
         given = {field.name: field.default for field in own if field.default is not None}
         for spelled in (name, *kind.aliases, name.upper().replace("_", "-")):
             assert validator.is_valid({"grouping": {"name": spelled, "workers": 3, **given}}), spelled
-            assert not validator.is_valid({"grouping": {"name": spelled, "n_workers": 3}}), spelled
+            assert not validator.is_valid({"grouping": {"name": spelled, "workers": 3}}), spelled
     for name in APPS:
         assert validator.is_valid({"app": name})
     assert validator.is_valid({"grouping": {"name": "even", "capacities": [1, 2.5]}, "combine": {"n": "count"}})
@@ -396,10 +396,10 @@ def test_the_schema_knows_what_the_tables_know(validator: Draft202012Validator) 
 
 def test_parameters_of_groupings_that_are_lists(tmp_path: Path) -> None:
     made = job(tmp_path, '[grouping]\nname = "CG"\nworkers = 2\ncapacities = [1.0, 2.0]').pipeline.grouping
-    assert made == Consistent(n_workers=2, capacities=(1.0, 2.0))
+    assert made == Consistent(workers=2, capacities=(1.0, 2.0))
     (found,) = errors(tmp_path, '[grouping]\nname = "even"\nworkers = 2\ncapacities = [1.0]')
     assert found.startswith("p.toml:4: grouping.capacities: ")
-    assert job(tmp_path, '[grouping]\nname = "even"\nworkers = 2').pipeline.grouping == Even(n_workers=2)
+    assert job(tmp_path, '[grouping]\nname = "even"\nworkers = 2').pipeline.grouping == Even(workers=2)
 
 
 def test_init_writes_a_file_that_can_be_built_and_keeps_yours(

@@ -30,7 +30,7 @@ def named_grouping(name: str, workers: int, **settings: Any) -> Grouping:
     False
     """
     known, own = _VARIANTS.get(name, (name, {}))
-    return make_grouping(known, n_workers=workers, **own, **settings)
+    return make_grouping(known, workers=workers, **own, **settings)
 
 
 def deployed(grouping: Grouping, training: NDArray[np.uint64], seed: int) -> Router:

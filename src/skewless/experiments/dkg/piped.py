@@ -44,7 +44,7 @@ def piped(spark: SparkSession, *, stream: str, grouping: str, tuples: int, batch
     measured = _run(spark, stream, chosen, tuples, batch)
     rate = batch * 1_000 // _BATCH_MS
     twin = simulate(
-        Simulation(chosen, make_stream(stream), n_sources=_SOURCES, rate=rate, batch_ms=_BATCH_MS), tuples=tuples
+        Simulation(chosen, make_stream(stream), sources=_SOURCES, rate=rate, batch_ms=_BATCH_MS), tuples=tuples
     )
     settings = {"stream": stream, "data": STAND_IN, "grouping": grouping, "workers": _WORKERS, "sources": _SOURCES}
     for row in rows_of({**about, **settings, "tuples": tuples, "seeds": 1}, measured):
@@ -55,7 +55,7 @@ def piped(spark: SparkSession, *, stream: str, grouping: str, tuples: int, batch
 def _with_fast_clock(grouping: Grouping) -> Grouping:
     if not isinstance(grouping, DynamicKey):
         return grouping
-    return DynamicKey(n_workers=grouping.n_workers, warm_up_s=0, promote_every_s=1, cycles_to_old=1)
+    return DynamicKey(workers=grouping.n_workers, warm_up_s=0, promote_every_s=1, cycles_to_old=1)
 
 
 def _run(spark: SparkSession, stream: str, grouping: Grouping, tuples: int, batch: int) -> dict[str, float]:

@@ -43,7 +43,7 @@ _LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping, which lo
 
 def named(label: str, workers: int) -> Grouping:
     """Make a grouping by its name, or the variant of DKG that its authors have released."""
-    return DynamicKey.as_released(n_workers=workers) if label == RELEASED else make_grouping(label, n_workers=workers)
+    return DynamicKey.as_released(workers=workers) if label == RELEASED else make_grouping(label, workers=workers)
 
 
 @cache
@@ -77,7 +77,7 @@ def routed(
             Simulation(
                 named(grouping, workers),
                 source,
-                n_sources=sources,
+                sources=sources,
                 service_ms=work_ms,
                 rate=rate,
                 batch_ms=min(round(1_000 * work_ms), _LONGEST_BATCH_MS),

@@ -18,7 +18,7 @@ def points(preset: Preset) -> Iterator[Mapping[str, Any]]:  # noqa: ARG001 - not
 
 
 def run(*, workers: int) -> Iterator[Row]:
-    variants = {"dynamic_key": DynamicKey(n_workers=workers), RELEASED: DynamicKey.as_released(n_workers=workers)}
+    variants = {"dynamic_key": DynamicKey(workers=workers), RELEASED: DynamicKey.as_released(workers=workers)}
     for name, dkg in variants.items():
         load = {"ideal": dkg.ideal_load, "threshold": dkg.scale_out_load}
         yield {"workers": workers, "grouping": name, **load, "most_workers": dkg.max_workers_per_key}

@@ -72,8 +72,8 @@ def keep_in_flight(workers: Any, service: int, free_at: Any, flight: Any) -> Any
 def grouping_of(label: str, workers: int) -> Grouping:
     """Make a grouping by the name of its line."""
     if label == RELEASED:
-        return PopularityAware.as_released(n_workers=workers)
-    return make_grouping(label, n_workers=workers)
+        return PopularityAware.as_released(workers=workers)
+    return make_grouping(label, workers=workers)
 
 
 @lru_cache(maxsize=2)

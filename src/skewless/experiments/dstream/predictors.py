@@ -44,7 +44,7 @@ class Cuts:
     _BARRIER: Final = 100_000
 
     def __init__(self) -> None:
-        self._even = Even(n_workers=round(1 / SHARE))
+        self._even = Even(workers=round(1 / SHARE))
         self._router = self._even.start(0, 1, 0)
         self._tuples = 0
 

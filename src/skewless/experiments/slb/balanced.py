@@ -49,7 +49,7 @@ def balancer(label: str, workers: int, **parameters: Any) -> Grouping:
     >>> balancer(PUBLISHED, 10).level
     False
     """
-    return make_grouping(label.partition(",")[0], n_workers=workers, **_PARAMETERS.get(label, {}), **parameters)
+    return make_grouping(label.partition(",")[0], workers=workers, **_PARAMETERS.get(label, {}), **parameters)
 
 
 def balanced(

@@ -46,7 +46,7 @@ class Even(Grouping):
     max_moved: the share of all load that one re-plan may move whole; with `single_owner` one key may be beyond it.
     resolution: keys above a worker's target divided by this get a place of their own.
 
-    >>> Even(n_workers=4, capacities=(1, 1, 1, 5)).fair.tolist()
+    >>> Even(workers=4, capacities=(1, 1, 1, 5)).fair.tolist()
     [0.125, 0.125, 0.125, 0.625]
 
     Reference
@@ -73,11 +73,12 @@ class Even(Grouping):
         for name in ("slack", "max_moved"):
             if not 0 < getattr(self, name) <= 1:
                 raise SkewlessError(f"{name} must be above 0 and at most 1; got {getattr(self, name)}")
-        if self.n_workers > _MOST_WORKERS:
-            raise SkewlessError(f"{self.name} takes at most {_MOST_WORKERS} workers; got {self.n_workers}")
+        if self.workers is not None and self.workers > _MOST_WORKERS:
+            raise SkewlessError(f"{self.name} takes at most {_MOST_WORKERS} workers; got {self.workers}")
         if self.capacities is not None and self.measure_capacities:
             raise SkewlessError("measure_capacities must be False where capacities are given; got True")
-        fair_shares(self.capacities, self.n_workers)
+        if self.workers is not None:
+            fair_shares(self.capacities, self.workers)
 
     @property
     def fair(self) -> NDArray[np.float64]:

@@ -87,7 +87,7 @@ def make_job(file: str | None, flags: Mapping[str, Any]) -> Job:
             # What could not be made is stood in for, so that contradictions among the rest are told as well.
             input=source if source and app else NamedStream(name=DEFAULT_STREAM),
             app=app if source and app else COUNT,
-            grouping=grouping or make_grouping("auto", n_workers=1),
+            grouping=grouping or make_grouping("auto", workers=1),
             cost=cost if cost and cost.ms else None,
             sink=sink,
             **settings,
@@ -118,7 +118,7 @@ class _Making:
             parameter: tuple(value) if isinstance(value, list) else value
             for parameter, value in (definition.grouping.model_extra or {}).items()
         }
-        known = [one.name for one in fields_of(find_grouping(name)) if one.name != "n_workers"]
+        known = [one.name for one in fields_of(find_grouping(name)) if one.name != "workers"]
         wrong: Errors = []
         for parameter, value in given.items():
             if parameter not in known:
@@ -132,7 +132,7 @@ class _Making:
 
 def _make_grouping(name: str, workers: int, parameters: Mapping[str, Any]) -> Grouping:
     try:
-        return make_grouping(name, n_workers=workers, **parameters)
+        return make_grouping(name, workers=workers, **parameters)
     except (TypeError, AttributeError) as error:  # a text where a number belongs
         given = ", ".join(f"{parameter} = {value!r}" for parameter, value in parameters.items())
         raise SkewlessError(f"{name} cannot take {given}: it is of the wrong type") from error

@@ -36,7 +36,7 @@ def _rule(kind: type[Grouping], own: list[str]) -> dict[str, Any]:
     chosen: dict[str, Any] = {"properties": {"name": names}}
     if kind.name != "auto":  # which it is without a name
         chosen["required"] = ["name"]
-    parameters = {field.name: parameter_schema(field) for field in fields(kind) if field.name != "n_workers"}
+    parameters = {field.name: parameter_schema(field) for field in fields(kind) if field.name != "workers"}
     allowed = {**dict.fromkeys(own, True), **parameters}
     return {"if": chosen, "then": {"properties": allowed, "additionalProperties": False}}
 
