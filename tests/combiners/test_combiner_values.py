@@ -17,7 +17,20 @@ from hypothesis import strategies as st
 
 from naive import combiners as naive
 from skewless import SkewlessError
-from skewless.combiners import Combiner, Count, Distinct, Max, Mean, Min, Partials, Quantile, Sum, TopK, Variance, Vwap
+from skewless.combiners import (
+    ApproxDistinct,
+    ApproxQuantile,
+    ApproxTopK,
+    Combiner,
+    Count,
+    Max,
+    Mean,
+    Min,
+    Partials,
+    Sum,
+    Variance,
+    Vwap,
+)
 
 N_GROUPS = 4
 few = settings(max_examples=15)  # for each of many types
@@ -159,7 +172,7 @@ def test_vwap(kinds: list[str], data: st.DataObject) -> None:
 @few
 @given(data=st.data())
 def test_distinct_is_exact_while_small(kind: str, data: st.DataObject) -> None:
-    compare(Distinct("x"), naive.distinct, [kind], data)
+    compare(ApproxDistinct("x"), naive.distinct, [kind], data)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.5, 0.99, 1.0])
@@ -167,14 +180,14 @@ def test_distinct_is_exact_while_small(kind: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_quantile_is_exact_while_small(fraction: float, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([*NUMBERS, "any double"]))
-    compare(Quantile("x", fraction), lambda values: naive.quantile(values, fraction), [kind], data)
+    compare(ApproxQuantile("x", fraction), lambda values: naive.quantile(values, fraction), [kind], data)
 
 
 @pytest.mark.parametrize("kind", ["string", "large string", "byte", "bigint"])
 @few
 @given(data=st.data())
 def test_top_k_is_exact_while_small(kind: str, data: st.DataObject) -> None:
-    compare(TopK("x", 2), lambda values: naive.top_k(values, 2), [kind], data)
+    compare(ApproxTopK("x", 2), lambda values: naive.top_k(values, 2), [kind], data)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.data())
@@ -208,7 +221,7 @@ def test_a_variance_of_large_values_close_together_does_not_cancel() -> None:
     assert Variance("x").extract(merged, [pa.float64()]).to_pylist() == [30.0]
 
 
-@pytest.mark.parametrize("combiner", [Sum("x"), Mean("x"), Variance("x"), Quantile("x", 0.5), Vwap("x", "y")])
+@pytest.mark.parametrize("combiner", [Sum("x"), Mean("x"), Variance("x"), ApproxQuantile("x", 0.5), Vwap("x", "y")])
 @pytest.mark.parametrize("kind", [pa.string(), pa.bool_(), pa.date32(), pa.uint64(), pa.list_(pa.int64())], ids=str)
 def test_what_is_no_number_is_refused(combiner: Combiner, kind: pa.DataType) -> None:
     message = rf"{type(combiner).__name__} takes integers, floats and decimals; column 'x' is of type .*Cast it first"
@@ -218,8 +231,8 @@ def test_what_is_no_number_is_refused(combiner: Combiner, kind: pa.DataType) -> 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.bool_(), pa.date32(), pa.decimal128(5, 1)], ids=str)
 def test_what_does_not_hash_as_in_spark_is_refused(kind: pa.DataType) -> None:
-    with pytest.raises(SkewlessError, match="Distinct takes strings, integers and floats; column 'x' is of type"):
-        Distinct("x").result_type([kind])
+    with pytest.raises(SkewlessError, match="ApproxDistinct takes strings, integers and floats; column 'x' is of type"):
+        ApproxDistinct("x").result_type([kind])
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.duration("us"), pa.null()], ids=str)
@@ -234,13 +247,13 @@ def test_what_has_no_order_is_refused(kind: pa.DataType) -> None:
         (lambda: Sum(""), "Sum takes the name of a column; got ''"),
         (lambda: Count(3), "Count takes the name of a column; got 3"),  # type: ignore[arg-type]
         (lambda: Variance("x", ddof=2), "ddof must be 0 or 1; got 2"),
-        (lambda: Distinct("x", log2_buckets=3), "log2_buckets must be a whole number from 4 to 21; got 3"),
-        (lambda: Quantile("x", 99), "fraction must be a number from 0 to 1; got 99"),
-        (lambda: Quantile("x", math.nan), "fraction must be a number from 0 to 1; got nan"),
-        (lambda: Quantile("x", 0.5, k=7), "k must be a whole number from 8 to 65535; got 7"),
-        (lambda: TopK("x", 0), "k must be a whole number of at least 1; got 0"),
-        (lambda: TopK("x", 5, log2_items=2), r"k must not exceed 2\*\*log2_items \(4\); got 5"),
-        (lambda: TopK("x", 5, log2_items=30), "log2_items must be a whole number from 1 to 24; got 30"),
+        (lambda: ApproxDistinct("x", log2_buckets=3), "log2_buckets must be a whole number from 4 to 21; got 3"),
+        (lambda: ApproxQuantile("x", 99), "fraction must be a number from 0 to 1; got 99"),
+        (lambda: ApproxQuantile("x", math.nan), "fraction must be a number from 0 to 1; got nan"),
+        (lambda: ApproxQuantile("x", 0.5, k=7), "k must be a whole number from 8 to 65535; got 7"),
+        (lambda: ApproxTopK("x", 0), "k must be a whole number of at least 1; got 0"),
+        (lambda: ApproxTopK("x", 5, log2_items=2), r"k must not exceed 2\*\*log2_items \(4\); got 5"),
+        (lambda: ApproxTopK("x", 5, log2_items=30), "log2_items must be a whole number from 1 to 24; got 30"),
     ],
 )
 def test_bad_arguments_are_refused(make: Callable[[], Combiner], message: str) -> None:
@@ -257,5 +270,5 @@ def test_extremes_of_dates_and_instants_keep_their_type() -> None:
 
 def test_all_nan_count_as_one_value() -> None:
     payloads = [struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in (0x7FF8000000000000, 0xFFF8000000000001)]
-    states = Distinct("x").add(np.zeros(4, int), 1, [pa.array([*payloads, 0.0, -0.0])])
-    assert Distinct("x").extract(states, [pa.float64()]).to_pylist() == [2]
+    states = ApproxDistinct("x").add(np.zeros(4, int), 1, [pa.array([*payloads, 0.0, -0.0])])
+    assert ApproxDistinct("x").extract(states, [pa.float64()]).to_pylist() == [2]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skewless.combiners import Combiner, Count, Distinct, Max, Mean, Min, Partials, Quantile, Sum, Vwap
+from skewless.combiners import ApproxDistinct, ApproxQuantile, Combiner, Count, Max, Mean, Min, Partials, Sum, Vwap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,11 +55,11 @@ AGGREGATES: dict[str, tuple[Combiner, str]] = {
     **{f"mean_{c}": (Mean(c), f"avg({c})") for c in "ilfd"},
     "mean_c": (Mean("c"), "avg(cast(c AS double))"),
     "vwap": (Vwap("d", "volume"), "try_divide(sum(d * volume), sum(if(d IS NULL, NULL, volume)))"),
-    **{f"distinct_{c}": (Distinct(c), f"hll_sketch_estimate(hll_sketch_agg({c}, 12))") for c in "ils"},
-    "distinct_small": (Distinct("i", log2_buckets=4), "hll_sketch_estimate(hll_sketch_agg(i, 4))"),
+    **{f"distinct_{c}": (ApproxDistinct(c), f"hll_sketch_estimate(hll_sketch_agg({c}, 12))") for c in "ils"},
+    "distinct_small": (ApproxDistinct("i", log2_buckets=4), "hll_sketch_estimate(hll_sketch_agg(i, 4))"),
     **{
         f"quantile_{c}": (
-            Quantile(c, share, k=1000),
+            ApproxQuantile(c, share, k=1000),
             # The nearest rank, which is what the sketch gives while it holds all values.
             f"double(get(array_sort(collect_list({c})), greatest(int(ceil({share}BD * count({c}))), 1) - 1))",
         )
@@ -123,7 +123,7 @@ def test_not_a_number_is_the_greatest_in_both(spark: SparkSession) -> None:
     rows = pa.table(
         {"key": [0, 0, 1, 1, 2, 2, 2, 2, 0, 1, 2, 2], "d": [nan, 1.0, nan, nan, None, 3.0, -0.0, nan, *[None] * 4]}
     )
-    combiners: dict[str, Combiner] = {"least": Min("d"), "most": Max("d"), "half": Quantile("d", 0.5)}
+    combiners: dict[str, Combiner] = {"least": Min("d"), "most": Max("d"), "half": ApproxQuantile("d", 0.5)}
     got = merged_by_spark(spark, pieces_of(rows, combiners), combiners).orderBy("key").collect()
     assert str([tuple(row) for row in got]) == "[(0, 1.0, nan, 1.0), (1, nan, nan, None), (2, -0.0, nan, -0.0)]"
     own = spark.createDataFrame(rows).groupBy("key").agg({"d": "min"}).orderBy("key").collect()
@@ -135,9 +135,9 @@ def test_large_sketches_stay_within_their_bounds(spark: SparkSession) -> None:
     values = np.random.default_rng(0).permutation(n)
     rows = pa.table({"key": np.zeros(n, dtype=np.int64), "l": values, "d": values + 1.0})
     combiners: dict[str, Combiner] = {
-        "users": Distinct("l"),
-        "half": Quantile("d", 0.5),
-        "exact": Quantile("d", 0.5, k=n),
+        "users": ApproxDistinct("l"),
+        "half": ApproxQuantile("d", 0.5),
+        "exact": ApproxQuantile("d", 0.5, k=n),
     }
     (row,) = merged_by_spark(spark, pieces_of(rows, combiners), combiners).collect()
     assert row["users"] == pytest.approx(n, rel=5 * 1.04 / np.sqrt(2**12))

@@ -23,7 +23,7 @@ from skewless import (
     hash_keys,
     simulate,
 )
-from skewless.combiners import Count, Mean, TopK, Variance
+from skewless.combiners import ApproxTopK, Count, Mean, Variance
 from skewless.diagnosis.diagnosis import Diagnosis, Prediction, diagnose
 from skewless.diagnosis.key_distribution import KeyDistribution
 from skewless.diagnosis.map_side import combined_on_the_map_side
@@ -176,7 +176,7 @@ def test_what_spark_combines_itself_is_left_to_it() -> None:
 
 
 def test_aggregates_by_name() -> None:
-    assert combined_on_the_map_side([Count(), Variance("x"), TopK("x", 2)])
+    assert combined_on_the_map_side([Count(), Variance("x"), ApproxTopK("x", 2)])
     assert combined_on_the_map_side(["COUNT(DISTINCT user)", "approx-count-distinct"])
     assert not combined_on_the_map_side(["percentile(x, 0.5)"])
     with pytest.raises(SkewlessError, match="unknown aggregate 'meen': did you mean 'mean'"):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skewless.combiners import Count, Distinct, Sum, TopK
+from skewless.combiners import ApproxDistinct, ApproxTopK, Count, Sum
 from skewless.spark import explain, group
 from skewless.spark.explanation import parse_plan, read_split
 
@@ -82,10 +82,10 @@ def test_the_plans_of_the_operator(spark: SparkSession, tmp_path: Path) -> None:
     python = "in Python, after an exchange of the partial results by key, 2 partitions"
     cases = {
         "HashAggregate, by Spark": group(df, "k", workers=4).agg(n=Count(), s=Sum("v")),
-        "ObjectHashAggregate, by Spark": group(df, "k", workers=4).agg(d=Distinct("v")),
-        f"MapInArrow, {python}": group(df, "k", workers=4).agg(top=TopK("v", 2)),
+        "ObjectHashAggregate, by Spark": group(df, "k", workers=4).agg(d=ApproxDistinct("v")),
+        f"MapInArrow, {python}": group(df, "k", workers=4).agg(top=ApproxTopK("v", 2)),
         "none: each worker has whole groups": group(df, "k", workers=4, grouping="key").apply(len, "n long"),
-        f"FlatMapGroupsInPandasWithState, {python}": windows.agg(top=TopK("value", 2)),
+        f"FlatMapGroupsInPandasWithState, {python}": windows.agg(top=ApproxTopK("value", 2)),
         "HashAggregate, ": windows.agg(n=Count()),
     }
     for merge, result in cases.items():

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from services.representatives import ON_SPARK
 from skewless import DynamicKey, Key, PartialKey, SkewlessError
-from skewless.combiners import Count, Distinct, Max, Mean, Min, Quantile, Sum, TopK, Variance, Vwap
+from skewless.combiners import ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Max, Mean, Min, Sum, Variance, Vwap
 from skewless.spark import group
 
 pytestmark = pytest.mark.spark
@@ -69,8 +69,8 @@ def test_natively_merged_and_sketched(spark: SparkSession, name: str) -> None:
         n=Count(),
         paid=Sum("price"),
         vwap=Vwap("price", "volume"),
-        users=Distinct("user"),
-        median=Quantile("price", 0.5),
+        users=ApproxDistinct("user"),
+        median=ApproxQuantile("price", 0.5),
     )
     weighted = sf.sum(sf.col("price").cast("double") * sf.col("volume")) / sf.sum("volume")
     expected = df.groupBy("k").agg(
@@ -91,7 +91,9 @@ def test_natively_merged_and_sketched(spark: SparkSession, name: str) -> None:
 def test_merged_in_python(spark: SparkSession) -> None:
     df = spark.range(0, 1000, 1, 3).select((sf.col("id") % 3).alias("k"), (sf.col("id") % 5).alias("item"))
     rows = (
-        group(df, "k", workers=4, grouping="SG").agg(top=TopK("item", 2), n=Count(), spread=Variance("item")).collect()
+        group(df, "k", workers=4, grouping="SG")
+        .agg(top=ApproxTopK("item", 2), n=Count(), spread=Variance("item"))
+        .collect()
     )
     assert {row["k"] for row in rows} == {0, 1, 2}
     for row in rows:
@@ -126,7 +128,7 @@ def test_windows(
     expected = df.groupBy("k", sf.window("ts", length, slide, start)).agg(sf.count("*").alias("n"))
     grouped = group(df, "k", workers=3, grouping=name).window("ts", length, slide, start=start)
     assert as_set(grouped.agg(n=Count())) == as_set(expected)
-    in_python = grouped.agg(n=Count(), top=TopK("k", 1)).drop("top")
+    in_python = grouped.agg(n=Count(), top=ApproxTopK("k", 1)).drop("top")
     assert as_set(in_python) == as_set(expected)
 
 
@@ -145,9 +147,9 @@ def test_key_types(spark: SparkSession, kind: str) -> None:
     df = ids.select(sf.expr(f"if(v = 3, null, {source})").alias("k"), "id")
     expected = df.groupBy("k").agg(sf.count("*").alias("n"))
     assert as_set(group(df, "k", workers=3, grouping="SG").agg(n=Count())) == as_set(expected)
-    assert as_set(group(df, "k", workers=3, grouping="SG").agg(n=Count(), top=TopK("id", 1)).drop("top")) == as_set(
-        expected
-    )
+    assert as_set(
+        group(df, "k", workers=3, grouping="SG").agg(n=Count(), top=ApproxTopK("id", 1)).drop("top")
+    ) == as_set(expected)
 
 
 def test_two_keys_and_odd_names(spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner
-from skewless.errors import SkewlessError
+from skewless.errors import SetupError
 
 
 @cache
@@ -23,7 +23,9 @@ def import_datasketches() -> Any:
     try:
         return import_module("datasketches")
     except ImportError as error:
-        raise SkewlessError("Distinct and Quantile need the package datasketches: install skewless[spark]") from error
+        raise SetupError(
+            "ApproxDistinct and ApproxQuantile need the package datasketches", hint="install skewless[spark]"
+        ) from error
 
 
 @dataclass(frozen=True)

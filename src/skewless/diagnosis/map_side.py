@@ -25,7 +25,7 @@ _COMBINED: Final = frozenset((
     "hll_sketch_agg", "hll_union_agg", "theta_sketch_agg", "theta_union_agg", "theta_intersection_agg",
     "kll_sketch_agg_bigint", "kll_sketch_agg_float", "kll_sketch_agg_double",
     "kll_merge_agg_bigint", "kll_merge_agg_float", "kll_merge_agg_double",
-    "distinct", "quantile", "top_k", "vwap",  # of skewless: Spark has the like
+    "approx_distinct", "approx_quantile", "vwap",  # of skewless: Spark has the like
 ))
 # These keep every value of a key, or are Python that wants all rows of a key in one task.
 _NOT_COMBINED: Final = frozenset((

@@ -14,7 +14,7 @@ import typer
 from jsonschema import Draft202012Validator
 
 from skewless.cli.main import app, main
-from skewless.combiners import COMBINERS, Count, Custom, Distinct, Quantile, Sum, TopK, Variance, Vwap
+from skewless.combiners import COMBINERS, ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Custom, Sum, Variance, Vwap
 from skewless.errors import CombinedError, SkewlessError
 
 pytest.importorskip("pyspark")
@@ -167,8 +167,9 @@ def test_expressions_and_combiners(tmp_path: Path) -> None:
 
 
 WRITTEN: Final = {
-    "count": Count(), "sum": Sum("x"), "distinct": Distinct("x", log2_buckets=8), "variance": Variance("x"),
-    "vwap": Vwap("x", "y"), "quantile": Quantile("x", 0.5), "top_k": TopK("x", 3),
+    "count": Count(), "sum": Sum("x"), "approx_distinct": ApproxDistinct("x", log2_buckets=8),
+    "variance": Variance("x"), "vwap": Vwap("x", "y"), "approx_quantile": ApproxQuantile("x", 0.5),
+    "approx_top_k": ApproxTopK("x", 3),
 }  # fmt: skip
 
 
@@ -192,9 +193,9 @@ def test_every_combiner_can_be_written() -> None:
         ("sum", "sum takes the name of a column"),
         ({"vwap": "price"}, "vwap takes a list of columns: price, volume"),
         ({"sum": "a", "mean": "a"}, "one combiner each: sum and mean"),
-        ({"quantile": "ms"}, "quantile needs fraction as well"),
-        ({"quantile": "ms", "fracton": 0.5}, "did you mean 'fraction'"),
-        ({"top_k": "a", "k": 0}, "k must be a whole number of at least 1"),
+        ({"approx_quantile": "ms"}, "approx_quantile needs fraction as well"),
+        ({"approx_quantile": "ms", "fracton": 0.5}, "did you mean 'fraction'"),
+        ({"approx_top_k": "a", "k": 0}, "k must be a whole number of at least 1"),
         ({"count": [], "k": 1}, "count takes no parameters; got 'k'"),
         ({"custom": "x"}, "unknown combiner 'custom'"),
         (7, "a combiner is written as"),
@@ -229,7 +230,7 @@ kee = "lower(x)"
 m = "cuont"
 key = "count"
 [combine.top]
-top_k = "i"
+approx_top_k = "i"
 k = 0
 
 [grouping]
@@ -388,7 +389,7 @@ def test_the_schema_knows_what_the_tables_know(validator: Draft202012Validator) 
     assert validator.is_valid({"grouping": {"name": "even", "capacities": [1, 2.5]}, "combine": {"n": "count"}})
     bad: list[dict[str, Any]] = [
         {"sourc": {}}, {"grouping": {"slak": 1}}, {"combine": {"n": "sum"}}, {"batch": 1}, {"sql": {}},
-        {"combine": {"p": {"quantile": "x"}}}, {"source": {"tuples": 0}},
+        {"combine": {"p": {"approx_quantile": "x"}}}, {"source": {"tuples": 0}},
     ]  # fmt: skip
     for wrong in bad:
         assert not validator.is_valid(wrong), wrong

@@ -19,8 +19,8 @@ def make_combiner(written: Any) -> Combiner:
 
     >>> make_combiner("count"), make_combiner({"sum": "price"})
     (Count(column=None), Sum(column='price'))
-    >>> make_combiner({"vwap": ["price", "size"]}), make_combiner({"quantile": "ms", "fraction": 0.99})
-    (Vwap(price='price', volume='size'), Quantile(column='ms', fraction=0.99, k=200))
+    >>> make_combiner({"vwap": ["price", "size"]}), make_combiner({"approx_quantile": "ms", "fraction": 0.99})
+    (Vwap(price='price', volume='size'), ApproxQuantile(column='ms', fraction=0.99, k=200))
     """
     if isinstance(written, str):
         written = {written: []}

@@ -258,7 +258,7 @@ class Definition(Table):
     source: Source = Source()
     sql: Sql | None = None
     combine: dict[str, Annotated[Combiner, PlainValidator(make_combiner), WithJsonSchema(combiner_schema())]] = {}
-    """Results by name: n = "count", total = { sum = "price" }, p99 = { quantile = "ms", fraction = 0.99 }."""
+    """Results by name: n = "count", total = { sum = "price" }, p99 = { approx_quantile = "ms", fraction = 0.99 }."""
     grouping: Grouping = Grouping()
     sink: Sink = Sink()
     observer: Observer = Observer()

@@ -1,4 +1,4 @@
-"""Quantile: about the value below which a given share of all values lies, in a few kilobytes."""
+"""ApproxQuantile: about the value below which a given share of all values lies, in a few kilobytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skewless.errors import SkewlessError
 
 
 @dataclass(frozen=True)
-class Quantile(Sketched):
+class ApproxQuantile(Sketched):
     """Estimate a quantile of a column, as a double, with a KLL sketch; nulls and NaN are skipped.
 
     The least value that at least a share `fraction` of all values does not exceed. Exact up to `k` values; beyond,
@@ -26,17 +26,17 @@ class Quantile(Sketched):
 
     `fraction`: from 0 (the minimum) to 1 (the maximum). `k`: from 8 to 65,535; more is more accurate and larger.
 
-    >>> states = Quantile("ms", 0.5).add(np.array([0, 0, 0]), 2, [pa.array([30.0, 10.0, 20.0])])
-    >>> Quantile("ms", 0.5).extract(states, [pa.float64()]).to_pylist()
+    >>> states = ApproxQuantile("ms", 0.5).add(np.array([0, 0, 0]), 2, [pa.array([30.0, 10.0, 20.0])])
+    >>> ApproxQuantile("ms", 0.5).extract(states, [pa.float64()]).to_pylist()
     [20.0, None]
 
     Reference
     ---------
-    Karnin, Lang & Liberty, *Optimal Quantile Approximation in Streams* (2016), as in Apache DataSketches.
+    Karnin, Lang & Liberty, *Optimal ApproxQuantile Approximation in Streams* (2016), as in Apache DataSketches.
     Deviations: none. The sketch tosses coins of its own, so beyond `k` values two runs may differ within the error.
     """
 
-    name: ClassVar[str] = "quantile"
+    name: ClassVar[str] = "approx_quantile"
 
     fraction: float
     k: int = 200

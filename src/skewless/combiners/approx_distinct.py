@@ -1,4 +1,4 @@
-"""Distinct: about how many different values, in a few kilobytes."""
+"""ApproxDistinct: about how many different values, in a few kilobytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skewless.errors import SkewlessError
 
 
 @dataclass(frozen=True)
-class Distinct(Sketched):
+class ApproxDistinct(Sketched):
     """Estimate the number of distinct values of a column with a HyperLogLog sketch; nulls are skipped.
 
     The sketch is the one of Spark's `hll_sketch_agg(column, log2_buckets)`: integers and strings hash alike, so that
@@ -27,8 +27,8 @@ class Distinct(Sketched):
 
     `log2_buckets`: from 4 to 21; a full sketch takes 2 ** log2_buckets bytes.
 
-    >>> states = Distinct("user").add(np.array([0, 0, 0, 1]), 3, [pa.array(["ann", "bob", "ann", None])])
-    >>> Distinct("user").extract(states, [pa.string()]).to_pylist()
+    >>> states = ApproxDistinct("user").add(np.array([0, 0, 0, 1]), 3, [pa.array(["ann", "bob", "ann", None])])
+    >>> ApproxDistinct("user").extract(states, [pa.string()]).to_pylist()
     [2, 0, 0]
 
     Reference
@@ -37,7 +37,7 @@ class Distinct(Sketched):
     not counted. Floats, which `hll_sketch_agg` refuses, are counted: all NaN as one value, -0.0 as 0.0.
     """
 
-    name: ClassVar[str] = "distinct"
+    name: ClassVar[str] = "approx_distinct"
 
     log2_buckets: int = 12
 

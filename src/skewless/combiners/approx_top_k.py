@@ -1,4 +1,4 @@
-"""TopK: the items that come most often, with their counts."""
+"""ApproxTopK: the items that come most often, with their counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skewless.errors import SkewlessError, require_at_least
 
 
 @dataclass(frozen=True)
-class TopK(Combiner):
+class ApproxTopK(Combiner):
     """Find the `k` most frequent items of a column: a list of (item, count), most frequent first, then by item.
 
     Nulls are skipped. Exact while a group has no more than 2 ** log2_items distinct items. Beyond, a count is never
@@ -27,8 +27,8 @@ class TopK(Combiner):
     `log2_items`: how many items a state tracks at most, from 1 to 24; at least `k` of them are needed. Spark SQL
     cannot merge these states.
 
-    >>> states = TopK("item", 2).add(np.zeros(6, dtype=np.int64), 1, [pa.array(["a", "c", "b", "c", "b", None])])
-    >>> TopK("item", 2).extract(states, [pa.string()]).to_pylist()
+    >>> states = ApproxTopK("item", 2).add(np.zeros(6, dtype=np.int64), 1, [pa.array(["a", "c", "b", "c", "b", None])])
+    >>> ApproxTopK("item", 2).extract(states, [pa.string()]).to_pylist()
     [[{'item': 'b', 'count': 2}, {'item': 'c', 'count': 2}]]
 
     Reference
@@ -37,7 +37,7 @@ class TopK(Combiner):
     Deviations: what was cut off a count is added back where it is reported.
     """
 
-    name: ClassVar[str] = "top_k"
+    name: ClassVar[str] = "approx_top_k"
 
     column: str
     k: int
