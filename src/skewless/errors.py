@@ -76,7 +76,8 @@ class SkewlessError(ValueError):
         """
         sentence = self.problem
         if not sentence:
-            sentence = f"must be {self.expected}" if bare else f"{{{self.subject}}} must be {self.expected}"
+            subject = f"{{{self.subject}}}" if self.subject.isidentifier() else self.subject  # or a description
+            sentence = f"must be {self.expected}" if bare else f"{subject} must be {self.expected}"
             sentence += "" if self.value is _NOTHING else f"; got {self.value!r}"
         if self.hint:
             sentence += f". {self.hint[0].upper()}{self.hint[1:]}"

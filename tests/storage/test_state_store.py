@@ -22,8 +22,9 @@ from skewless import Key, SkewlessError
 from skewless.processors import KeyState, Processing, Processor, Row
 from skewless.processors.processing import EXPIRES, HASH
 from skewless.processors.substreams import representatives
-from skewless.spark import shared_directory, state_store, stateful
+from skewless.spark import stateful
 from skewless.spark.stateful import ARRIVAL, CLOCK, StatefulWork, _MicroBatch
+from skewless.storage import batch_directory, state_store
 from skewless.storage.state_store import Before, Manifest, Place, StateStore
 
 WORKERS: Final = 3
@@ -38,7 +39,7 @@ def store(tmp_path: Path) -> StateStore:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_directory, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(batch_directory, "_PAUSES_S", (0.0,))
 
 
 def states(*keys: int, expires: Sequence[int | None] | None = None) -> pa.Table:

@@ -186,7 +186,7 @@ def check_memory_is_bounded(grouping: Grouping, seed: int) -> None:
 
 def check_bad_arguments_refused(grouping: Grouping, seed: int) -> None:  # noqa: ARG001
     """No grouping takes a number of workers that is not a whole number of at least one."""
-    for n_workers in (0, -1, 2.5, "8", True, None):
+    for n_workers in (0, -1, 2.5, "8", True):
         message = _refusal(grouping, n_workers)
         assert message is not None, f"{grouping.name} takes workers={n_workers!r}"
         assert "workers" in message, f"the error does not name n_workers: {message}"

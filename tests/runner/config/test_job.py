@@ -383,7 +383,7 @@ def test_the_schema_knows_what_the_tables_know(validator: Draft202012Validator) 
         given = {field.name: field.default for field in own if field.default is not None}
         for spelled in (name, *kind.aliases, name.upper().replace("_", "-")):
             assert validator.is_valid({"grouping": {"name": spelled, "workers": 3, **given}}), spelled
-            assert not validator.is_valid({"grouping": {"name": spelled, "workers": 3}}), spelled
+            assert not validator.is_valid({"grouping": {"name": spelled, "n_workers": 3}}), spelled
     for name in APPS:
         assert validator.is_valid({"app": name})
     assert validator.is_valid({"grouping": {"name": "even", "capacities": [1, 2.5]}, "combine": {"n": "count"}})
