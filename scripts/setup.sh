@@ -1,7 +1,8 @@
 #!/bin/sh
-# Makes .venv with the locked dependencies and sees to it that Java 17 or newer is there. For the tests it fetches the
-# servers of InfluxDB and Prometheus and a browser, where there is apt-get; without them those tests are skipped.
-# Called by make; does nothing when all is in place. Each failure is one line that says what to install.
+# Prepares what `make` runs. Does nothing when everything is in place; each failure is one line that says what to install.
+#   scripts/setup.sh          .venv with the locked dependencies, Java 17 or newer
+#   scripts/setup.sh tests    also the servers of InfluxDB and Prometheus and a browser, where there is apt-get;
+#                             without them their tests are skipped
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,11 +31,11 @@ find_python() {
 }
 
 make_venv() {
-  python=$(find_python) || die "Python 3.11 or newer is needed (PySpark 4.3 asks for it): install python3.11 and call make again, or set PYTHON"
-  # A Debian python3 without python3-venv makes a broken environment and fails: install the package, try once more.
+  python=$(find_python) || die "Python 3.11 or newer is needed for PySpark 4.3: install python3.11 and run make again, or set PYTHON"
+  # On Debian, python3 without python3-venv makes a broken environment and fails: install the package and try again.
   if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
     version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-    wait  # for apt-get, which does not let two in
+    wait  # for the other apt-get, which holds the lock
     if ! on_debian_as_root || ! apt_install "$version-venv" || ! "$python" -m venv --clear .venv; then
       die "$python cannot make virtual environments: install $version-venv"
     fi
@@ -62,7 +63,9 @@ need_java() {
   java_is_recent java || die "the installed java is older than 17: install openjdk-17-jre-headless"
 }
 
-# Unpacked here and not installed: a package would set up a service that starts with the machine. Tried once only.
+SERVERS=.cache/services
+
+# Unpacked, not installed: a package would set up a service that starts with the machine. Tried once only.
 need_server() {
   if command -v "$2" >/dev/null 2>&1 || [ -x "$SERVERS/usr/bin/$2" ] || [ -e "$SERVERS/no-$2" ]; then
     return 0
@@ -84,7 +87,7 @@ fetch_package() {
   apt-get download -q "$1" >/dev/null 2>&1
 }
 
-# Installed, as it needs many libraries. Tried once only.
+# Installed, because it needs many libraries. Tried once only.
 need_browser() {
   for name in chromium chromium-browser google-chrome; do
     command -v "$name" >/dev/null 2>&1 && return 0
@@ -93,19 +96,19 @@ need_browser() {
   if ! on_debian_as_root || ! apt_install chromium; then
     mkdir -p "$SERVERS"
     : >"$SERVERS/no-chromium"
-    say "there is no Chromium, so the tests that look at pages are skipped: install chromium"
+    say "there is no Chromium, so the tests that open pages are skipped: install chromium"
   fi
 }
 
-SERVERS=.cache/services
-
 need_java
-# Beside the packages of Python, which take longer.
-(
-  need_server influxdb influxd
-  need_server prometheus prometheus
-  need_browser
-) &
+if [ "${1:-}" = tests ]; then
+  # In parallel with pip, which takes longer.
+  (
+    need_server influxdb influxd
+    need_server prometheus prometheus
+    need_browser
+  ) &
+fi
 lock=$(cksum <requirements.lock)
 if [ "$(cat .venv/.lock 2>/dev/null)" != "$lock" ]; then
   make_venv

@@ -53,7 +53,7 @@ from skewless.streams import (
 )
 from skewless.streams.arrivals import Daily, Ramp, Steady
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GROUPINGS",

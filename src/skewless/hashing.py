@@ -249,7 +249,7 @@ def mix(word: Any) -> Any:
     return word ^ (word >> uint64(31))
 
 
-@njit(inline="always")
+@njit(inline="always", cache=True)  # cached: `make_salt` calls it from Python
 def random_word(salt: Any, position: Any) -> Any:
     """Draw word number `position` of the splitmix64 sequence that starts at `salt`."""
     return mix(uint64(salt) + (uint64(position) + uint64(1)) * _GOLDEN)

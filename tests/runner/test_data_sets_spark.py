@@ -241,7 +241,7 @@ def test_what_cannot_be_asked_of_lines(tmp_path: Path) -> None:
 
 def real(name: str) -> Path:
     if not (REAL / name).exists():
-        pytest.skip(f"no {name} here")
+        pytest.skip(f"no real data: {name}")
     return REAL / name
 
 

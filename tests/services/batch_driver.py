@@ -1,12 +1,12 @@
-"""A driver program: skewed rows, counted by plain Spark and by the groupings asked for, as often as it is asked.
+"""A driver program: counts skewed rows with plain Spark and with the requested groupings, once per question.
 
-Its argument says where to go: `master`, with options `java` for the executors, `archive` for a packed environment and
+Its argument is the cluster: `master`, with options `java` for the executors, `archive` for a packed environment and
 `executors` for their number, or `remote`. Each line of standard input is a question, each line of standard output the
 answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
-`stream` to count the first hundred tuples of a named stream as well; `variance` for a combiner that Spark cannot merge
+`stream` to count the first hundred tuples of a named stream too; `variance` for a combiner that Spark cannot merge
 itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
-`cost_ms` and `ledger` to make the reduce side slow and to see from outside how far it is; `unguarded` to switch off
-what the operator insists on, after it has looked.
+`cost_ms` and `ledger` to slow down the reduce side and to follow its progress from outside; `unguarded` to switch off
+the retry guards after the operator has checked them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GUARDS = [f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("ena
 
 
 def make_rows(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
-    """Give the columns k, v, and the executor in which the row was before it was routed."""
+    """Return the columns k, v, and the executor in which the row was before it was routed."""
     df = spark.range(0, options["rows"], 1, 6).selectExpr(KEY.format(seed=options.get("seed", 0)), "id AS v")
     if options.get("shuffled"):
         df = df.repartition(6)
@@ -47,7 +47,7 @@ def add_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def homes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give, from an executor, where its Python and two of its packages are, and what chose between two skewless."""
+    """Return where the Python of an executor, two of its packages and the shipped skewless are."""
     import numpy as np
 
     import skewless

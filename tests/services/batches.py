@@ -1,4 +1,4 @@
-"""Metrics of a micro-batch, and ledgers to read them from, as simply as a test of sinks needs them."""
+"""Metrics of a micro-batch, and ledgers to read them from, for tests of sinks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def batch_metrics(
     began_ms: int | None = 1_000,
     **other: Any,
 ) -> BatchMetrics:
-    """Make the metrics of a batch in which one key has nearly everything."""
+    """Return the metrics of a batch in which one key has nearly all rows."""
     common: dict[str, Any] = {
         "workers": len(loads),
         "stddev": 25.0,

@@ -1,4 +1,4 @@
-"""A real Kafka broker for the tests: one node in KRaft mode on 127.0.0.1, its jars taken with Maven."""
+"""A real Kafka broker for the tests: one node in KRaft mode on 127.0.0.1, its jars fetched with Maven."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 @dataclass(kw_only=True)
 class Broker:
-    """A broker that can be stopped and started again, with what it had."""
+    """A broker that can be stopped and started again with the same data."""
 
     folder: Path
     port: int = field(default_factory=free_port)
@@ -44,7 +44,7 @@ class Broker:
         return self.folder / "server.properties"
 
     def prepare(self) -> None:
-        """Write its settings, and the directory in which it keeps its topics."""
+        """Write its settings and format the directory of its topics."""
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
@@ -73,14 +73,14 @@ class Broker:
 
     def _answers(self, program: Program) -> bool | None:
         if program.has_ended():
-            pytest.fail(f"the broker ended:\n{program.told()}")
+            pytest.fail(f"the broker ended:\n{program.log_tail()}")
         with socket.socket() as probe:
             probe.settimeout(1)
             return True if probe.connect_ex(("127.0.0.1", self.port)) == 0 else None
 
 
 def make_broker(folder: Path) -> Broker:
-    """Make a broker that is not running yet; skips where Java or the jars cannot be had."""
+    """Make a broker that is not running yet; skips where Java or the jars are missing."""
     require_java()
     require_jars("broker")
     broker = Broker(folder=folder)

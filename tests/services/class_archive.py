@@ -1,7 +1,7 @@
 """An archive of Spark's classes, which every Java program that a test starts maps instead of loading them one by one.
 
 Class Data Sharing halves the time in which Spark starts. `python tests/services/class_archive.py` makes the archive, by
-a run that loads what tests need; where there is none, or one of another Java or Spark, Java goes without and is silent.
+a run that loads what tests need. Without one, or with that of another Java or Spark, Java starts as usual.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRAIN: Final = "SKEWLESS_TRAIN"  # set in the run whose classes are kept
 
 
 def _archive() -> Path:
-    """Name the archive by all that makes another one unusable."""
+    """Name the archive by everything that it depends on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     package = find_spec("pyspark")
@@ -36,7 +36,7 @@ def _archive() -> Path:
 
 _ALWAYS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 QUICK: Final = f"{_ALWAYS} -XX:SharedArchiveFile={_archive()}"
-"""Options of Java for programs that live a minute: none of them earns what the second compiler or G1 cost."""
+"""Options of Java for programs that live a minute: the second compiler and G1 never pay off there."""
 
 
 def make_archive() -> None:
@@ -48,7 +48,7 @@ def make_archive() -> None:
     temporary = archive.with_name(f".{uuid.uuid4().hex}.jsa")
     options = f"{_ALWAYS} -XX:ArchiveClassesAtExit={temporary}"
     try:
-        # Until there is nobody left who could write to its output: Java writes the archive when Python has ended.
+        # Waits until the output is closed, not only for Python: Java writes the archive after Python has ended.
         subprocess.run(
             [sys.executable, __file__],
             env=os.environ | {"SPARK_SUBMIT_OPTS": options, _TRAIN: "1"},
@@ -59,17 +59,17 @@ def make_archive() -> None:
         )
         temporary.rename(archive)
         for other in archive.parent.glob("classes-*.jsa"):
-            if other != archive:  # of a Java or Spark that was here before; each has 200 MB
+            if other != archive:  # of an earlier Java or Spark, 200 MB each
                 other.unlink()
     except (subprocess.SubprocessError, FileNotFoundError) as error:  # an archive saves time and nothing else
-        told = (getattr(error, "output", None) or b"")[-2000:].decode(errors="replace")
-        sys.stderr.write(f"no archive of Spark's classes, so tests take longer: {error}\n{told}")
+        output = (getattr(error, "output", None) or b"")[-2000:].decode(errors="replace")
+        sys.stderr.write(f"no archive of Spark's classes, so tests take longer: {error}\n{output}")
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _train() -> None:
-    """Do what loads most of the classes that tests need: files of every kind, windows, state, Python, a stream."""
+    """Load most of the classes that tests need: files of every kind, windows, state, Python, a stream."""
     from skewless.combiners import Combiner, Count, Variance
     from skewless.spark import group
     from skewless.spark.deploy.session import make_session
@@ -80,7 +80,7 @@ def _train() -> None:
         for kind in ("parquet", "json", "csv"):
             rows.write.format(kind).option("header", True).save(f"{folder}/{kind}")
             spark.read.format(kind).option("header", True).load(f"{folder}/{kind}").groupBy("k").count().collect()
-        rows.mapInArrow(_as_it_is, rows.schema).collect()
+        rows.mapInArrow(_unchanged, rows.schema).collect()
         stream = spark.readStream.schema(rows.schema).parquet(f"{folder}/parquet").withWatermark("ts", "1 minute")
         merged: dict[str, dict[str, Combiner]] = {"native": {"n": Count()}, "python": {"v": Variance("v")}}
         for name, combiners in merged.items():
@@ -92,7 +92,7 @@ def _train() -> None:
         spark.stop()
 
 
-def _as_it_is(batches: Iterator[Any]) -> Iterator[Any]:
+def _unchanged(batches: Iterator[Any]) -> Iterator[Any]:
     yield from batches
 
 

@@ -17,7 +17,7 @@ from services.servers import require_server
 from services.standalone import Program, find, running, wait_for
 
 USER: Final = "observer"
-PASSWORD: Final = "p@ss word/1"  # noqa: S105 - of a server that lives for seconds
+PASSWORD: Final = "p@ss word/1"  # noqa: S105 - the server lives for seconds
 _CONFIGURATION: Final = """
 reporting-disabled = true
 bind-address = "127.0.0.1:0"
@@ -48,7 +48,7 @@ class Influx:
         return int(self.address.rpartition(":")[2])
 
     def ask(self, query: str, **options: str) -> list[dict[str, Any]]:
-        """Send InfluxQL, and give the series of the answer."""
+        """Send InfluxQL and return the series of the answer."""
         body = urlencode({"q": query, **options}).encode()
         basic = b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}"}
@@ -59,7 +59,7 @@ class Influx:
         return series
 
     def rows(self, query: str, **options: str) -> list[dict[str, Any]]:
-        """Send a query, and give its rows with tags, one dictionary each."""
+        """Send a query and return its rows with tags, one dictionary each."""
         return [
             {**series.get("tags", {}), **dict(zip(series["columns"], values, strict=True))}
             for series in self.ask(query, **options)
@@ -69,7 +69,7 @@ class Influx:
 
 @contextmanager
 def running_influx(folder: Path, *, port: int = 0) -> Iterator[Influx]:
-    """Start a server with one user; `folder` keeps its data, so that it can be started there again."""
+    """Start a server with one user; its data stay in `folder`, so that it can be restarted there."""
     binary = require_server("influxd")
     (folder / "influxdb.conf").write_text(_CONFIGURATION.format(port=port))
     with running([binary, "run", "-config", "influxdb.conf"], folder, "influxd") as program:

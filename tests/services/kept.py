@@ -1,4 +1,4 @@
-"""What a stateful query has kept and given: read from its files, with nothing of the code that wrote them."""
+"""State and output of a stateful query, read from its files without the code that wrote them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 
 def kept_states(state: Path) -> dict[Any, dict[str, Any]]:
-    """Give the state of each key after the last batch; a key or a substream that is there twice is an error."""
+    """Return the state of each key after the last batch; a key or substream found twice is an error."""
     last = max(folder for folder in state.iterdir() if folder.name.isdigit())
     found: dict[Any, dict[str, Any]] = {}
     substreams: set[str] = set()
@@ -40,12 +40,12 @@ def _read(file: Path, index: int) -> pa.RecordBatch:
 
 
 def given_rows(sink: Path) -> Iterator[tuple[Any, ...]]:
-    """Give the rows that a query has written, batch by batch, into folders named by batch."""
+    """Yield the rows that a query has written, from folders named by batch."""
     for batch in sorted(sink.iterdir(), key=lambda folder: int(folder.name)):
         for file in sorted(batch.glob("*.parquet")):
             yield from (tuple(row.values()) for row in pq.read_table(file, partitioning=None).to_pylist())
 
 
 def set_aside(rejects: Path) -> list[dict[str, Any]]:
-    """Give what a query has set aside, in the order of batches and workers."""
+    """Return the rejects of a query in the order of batches and workers."""
     return [json.loads(line) for file in sorted(rejects.glob("*.jsonl")) for line in file.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Tests that take too long for every run: `SKEWLESS_CHAOS=1 make test` has them."""
+"""Tests that take too long for every run, and the seed that theirs are derived from: `make test-all` runs them."""
 
 from __future__ import annotations
 
@@ -8,4 +8,5 @@ from typing import Final
 import pytest
 
 LONG: Final = bool(os.environ.get("SKEWLESS_CHAOS"))
-only_if_long = pytest.mark.skipif(not LONG, reason="takes minutes: set SKEWLESS_CHAOS=1")
+SEED: Final = int(os.environ.get("SKEWLESS_SEED", "0"))
+only_if_long = pytest.mark.skipif(not LONG, reason="takes minutes: make test-all runs it")

@@ -38,7 +38,7 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def values(self, query: str) -> list[tuple[dict[str, str], float]]:
-        """Give the labels and the value of each series that a query finds now."""
+        """Return labels and current value of each series that a query finds."""
         return [(one["metric"], float(one["value"][1])) for one in self.ask("query", query=query)["result"]]
 
 

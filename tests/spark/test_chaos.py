@@ -1,6 +1,6 @@
 """Streams whose driver is killed without warning, at moments that a seed chooses: the counts stay exact.
 
-With SKEWLESS_CHAOS=1 there are more seeds, and more kills with each.
+`make test-all` has more seeds, and more kills with each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from services.long import only_if_long
+from services.long import SEED, only_if_long
 from services.representatives import ON_SPARK
 from services.standalone import Program, driver, require_java, wait_for
 from skewless import Zipf
@@ -34,7 +34,7 @@ BATCH = 2000
     [
         (1, 1, "even"),
         pytest.param(1, 2, "even", marks=only_if_long),
-        *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=only_if_long) for n in range(2, 10)),
+        *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=only_if_long) for n in range(SEED + 2, SEED + 10)),
     ],
 )
 @pytest.mark.usefixtures("kernels")
@@ -104,7 +104,7 @@ def committed(folder: Path, batch: int, program: Program) -> bool | None:
 
 def must_run(program: Program) -> None:
     if program.has_ended():
-        pytest.fail(f"the driver ended before it was killed:\n{program.told()}")
+        pytest.fail(f"the driver ended before it was killed:\n{program.log_tail()}")
 
 
 def last_commit(folder: Path) -> int:

@@ -142,7 +142,7 @@ def count_with_a_lost_executor(
     answer = application.ask({**question, "shuffled": True, "cost_ms": 2.0, "ledger": str(ledger)})
 
     def reducing() -> set[Path] | None:
-        assert not application.has_ended(), application.told()
+        assert not application.has_ended(), application.log_tail()
         done = set(ledger.glob("*/worker-*.npz"))
         return done if len(done) >= 2 and len(list(ledger.glob("*/source-*.npz"))) == 6 else None
 

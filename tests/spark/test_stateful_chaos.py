@@ -1,6 +1,6 @@
 """Ordered state whose driver is killed without warning, while random substreams move in every micro-batch.
 
-With SKEWLESS_CHAOS=1 there are more seeds, and kills at random times beside those at moments that are waited for.
+`make test-all` has more seeds, and kills at random times beside those at moments that are waited for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from services.kept import given_rows, kept_states, set_aside
-from services.long import only_if_long
+from services.long import SEED, only_if_long
 from services.random_owner import chained
 from services.standalone import HERE, Program, driver, require_java, wait_for
 
@@ -38,7 +38,7 @@ Rows = list[tuple[str | None, int]]
     ("seed", "moments"),
     [
         (1, ["partly", "uncommitted"]),
-        *(pytest.param(seed, None, marks=only_if_long) for seed in range(2, 13)),
+        *(pytest.param(seed, None, marks=only_if_long) for seed in range(SEED + 2, SEED + 13)),
     ],
 )
 @pytest.mark.usefixtures("kernels")
@@ -155,7 +155,7 @@ def has_come(folder: Path, moment: str, program: Program, earlier: dict[Path, in
 
 def must_run(program: Program) -> None:
     if program.has_ended():
-        pytest.fail(f"the driver ended before it was killed:\n{program.told()}")
+        pytest.fail(f"the driver ended before it was killed:\n{program.log_tail()}")
 
 
 def last_commit(folder: Path) -> int:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from skewless.errors import SkewlessError
 from skewless.groupings import Grouping, Router, State
 from skewless.processors.substreams import represented
+from skewless.spark.deploy.kernels import log_compilation
 from skewless.storage.ledger import Ledger
 
 # A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
@@ -132,6 +133,7 @@ def _route(
     grouping: Grouping, ledger: Ledger | None, seed: int, batches: Iterable[tuple[pa.Array, pa.Array | None]]
 ) -> Iterator[pa.Array]:
     """Route the batches of one task."""
+    log_compilation()
     source, batch = _source(), micro_batch()
     router: Router | None = None
     now_ms = 0
