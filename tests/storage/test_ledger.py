@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from skewless.errors import SkewlessError
 from skewless.groupings.base import State
-from skewless.spark import shared_directory
+from skewless.storage import batch_directory
 from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport, sample_hashes
 
 OWNER = {"grouping": "even", "workers": 8, "keys": "user", "seed": 0}
@@ -329,7 +329,7 @@ class Forwarding:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, system: Forwarding) -> None:
-    monkeypatch.setattr(shared_directory, "_open", lambda _: (system, ledger.uri))
+    monkeypatch.setattr(batch_directory, "_open", lambda _: (system, ledger.uri))
 
 
 class DiskFull(Forwarding):
