@@ -77,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def kernels() -> None:
     """Compile what Spark's Python workers will route with: each of them would do it, all at the same time."""
-    compile_kernels(make() for make in GROUPINGS.values())
+    compile_kernels(make(workers=2) for make in GROUPINGS.values())
 
 
 @pytest.fixture(scope="session")
