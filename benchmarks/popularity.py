@@ -28,7 +28,7 @@ from skewless.experiments.dstream.predictors import sketches
 from skewless.groupings import PopularityAware
 from skewless.hashing import rehash
 from skewless.metrics import imbalance
-from skewless.sketches.hot_keys import HotKeys
+from skewless.sketches.base import HotKeys
 
 Keys = NDArray[np.uint64]
 

@@ -38,7 +38,7 @@ class NaiveCoinFlip:
 
     def __post_init__(self) -> None:
         self.coin = int(make_salt(self.seed, use=11))
-        self.places: list[int] = []  # the keys of the synopsis: where a key left, the last one stands
+        self.places: list[int] = []  # the keys of the synopsis: the last one fills the place of a key that left
         self.flipped = 0
         self.draws = 0
         self.due = 0

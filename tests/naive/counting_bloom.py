@@ -28,7 +28,7 @@ class NaiveCountingBloom:
                 self.counters[place] = min(self.top, self.counters[place] + 1)
 
     def remove(self, keys: Iterable[int]) -> bool:
-        """Delete keys up to the first that is not there; tell whether all were."""
+        """Delete keys up to the first that is not there; return whether all were."""
         for key in keys:
             if not self.contains(key):
                 return False
@@ -38,4 +38,7 @@ class NaiveCountingBloom:
         return True
 
     def contains(self, key: int) -> bool:
-        return all(self.counters[place] > 0 for place in self.places(key))
+        return self.estimate(key) > 0
+
+    def estimate(self, key: int) -> int:
+        return min(self.counters[place] for place in self.places(key))

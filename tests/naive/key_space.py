@@ -37,7 +37,7 @@ class Item:
 
 
 class NaiveKeySpace:
-    """Items by key; equal counts stand in the order of their arrival."""
+    """Items by key; equal counts are in order of arrival."""
 
     def __init__(self, expected_keys: int) -> None:
         self.baby_size = max(1, expected_keys * 50 // 100)

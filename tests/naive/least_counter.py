@@ -10,13 +10,13 @@ from dataclasses import dataclass
 class NaiveSearch:
     """All of a round looks for one count, the level: the least that the round before has left behind."""
 
-    place: int  # past the last: the first search begins a round
+    place: int  # past the last: the first search starts a round
     level: int = 0
     left_behind: int = 0
     steps: int = 0  # counters the search has looked at
 
     def find_least(self, counts: Sequence[int]) -> int:
-        """Give the position of a least counter, which the caller raises by one."""
+        """Return the position of a least counter, which the caller raises by one."""
         while True:
             if self.place == len(counts):
                 self.place = 0

@@ -37,7 +37,7 @@ class NaivePopularityAware:
             grouping.min_bits,
             grouping.decline_rate,
             seed,
-            capacity=sketch.keys.size,
+            capacity=sketch.synopsis.keys.size,
         )
         self.barriers = 0
         n = grouping.n_workers

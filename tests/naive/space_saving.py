@@ -16,7 +16,7 @@ class Counter:
 
 @dataclass
 class NaiveSpaceSaving:
-    """Counters by key, and the order in which they stand: a new key takes the place of the one it drives out."""
+    """Counters by key, and their order: a new key takes the place of the one that it evicts."""
 
     n_counters: int
     counters: dict[int, Counter] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class NaiveSpaceSaving:
             self.count(key)
 
     def count(self, key: int) -> int:
-        """Count a key and give its place."""
+        """Count a key and return its place."""
         if key in self.counters:
             self.counters[key].count += 1
         elif len(self.counters) < self.n_counters:
@@ -44,6 +44,6 @@ class NaiveSpaceSaving:
         return self.places.index(key)
 
     def items(self) -> list[tuple[int, int, int]]:
-        """Give keys, counts and errors, the most frequent first; among equals the smaller key comes first."""
+        """Return keys, counts and errors by descending count; ties are broken by ascending key."""
         rows = [(key, counter.count, counter.error) for key, counter in self.counters.items()]
         return sorted(rows, key=lambda row: (-row[1], row[0]))

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from naive.count_min import NaiveCountMin
 from skewless import SkewlessError
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
+from skewless.sketches.base import HotKeys
 from skewless.sketches.candidates import Candidates, offer
 from skewless.sketches.coin_flip import CoinFlip
 from skewless.sketches.count_min import CountMin
-from skewless.sketches.hot_keys import HotKeys
 from skewless.sketches.sliding_space_saving import SlidingSpaceSaving
 
 STREAMS = st.lists(st.sampled_from([0, 0, 0, 1, 1, *range(2, 30), 2**63, 2**64 - 1]), max_size=300)
@@ -123,11 +123,9 @@ OFFERS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=60)
 
 @given(OFFERS, st.integers(1, 8), st.integers(0, 9))
 def test_candidates_keep_what_is_above_the_bound(offers: list[tuple[int, int]], room: int, least: int) -> None:
-    table, twin = Candidates(room, np.uint64(5)), dict[int, int]()
+    table, twin = Candidates.make(room, np.uint64(5)), dict[int, int]()
     for key, count in offers:
-        offer(
-            table.index, table.keys, table.counts, table.marks, table.salt, np.uint64(key), float(count), float(least)
-        )
+        offer(table, np.uint64(key), float(count), float(least))
         if key not in twin and len(twin) == room:
             twin = {key: count for key, count in twin.items() if count >= least}
         if key in twin or len(twin) < room:

@@ -44,7 +44,7 @@ def test_the_kernels_do_what_their_twin_does(
                 bloom.remove(as_array(keys))
         assert bloom.counters.tolist() == twin.counters
     asked = list(range(100))
-    assert bloom.contains(as_array(asked)).tolist() == [twin.contains(key) for key in asked]
+    assert bloom.estimate(as_array(asked)).tolist() == [twin.estimate(key) for key in asked]
 
 
 @given(STEPS, RATES)
@@ -59,7 +59,7 @@ def test_no_key_that_is_in_it_is_denied(steps: list[tuple[bool, list[int]]], rat
             gone = [key for key, n in Counter(keys).items() if held[key] >= n]
             bloom.remove(as_array(gone))
             held.subtract(gone)
-        assert bloom.contains(as_array(list(held.elements()))).all()
+        assert (bloom.estimate(as_array(list(held))) >= list(held.values())).all()
         assert int(bloom.counters.sum()) == bloom.n_hashes * held.total()
     bloom.remove(as_array(list(held.elements())))
     assert not bloom.counters.any()
@@ -77,7 +77,7 @@ def test_a_counter_at_the_top_stays_there() -> None:
         bloom.remove(keys)
         twin.remove([7])
     assert bloom.counters.tolist() == twin.counters
-    assert bloom.contains(keys).all()  # too careful, never wrong
+    assert bloom.estimate(keys).all()  # too careful, never wrong
 
 
 def test_deleting_what_is_not_there_changes_nothing() -> None:
@@ -85,7 +85,7 @@ def test_deleting_what_is_not_there_changes_nothing() -> None:
     bloom.update(np.arange(50, dtype=np.uint64))
     before = bloom.counters.copy()
     others = np.arange(1000, 2000, dtype=np.uint64)
-    for key in others[~bloom.contains(others)][:100]:
+    for key in others[bloom.estimate(others) == 0][:100]:
         with suppress(SkewlessError):
             bloom.remove(as_array([key]))
         assert np.array_equal(bloom.counters, before)
@@ -100,7 +100,7 @@ def test_false_positives_stay_below_the_rate(rate: float, n_keys: int) -> None:
     for salt in range(10):
         bloom = CountingBloom(n_keys, rate, salt=np.uint64(salt))
         bloom.update(rng.integers(0, 2**64, n_keys, dtype=np.uint64))
-        found.append(bloom.contains(asked).mean())
+        found.append(np.mean(bloom.estimate(asked) > 0))
     assert np.mean(found) < 1.1 * rate
 
 
@@ -112,7 +112,7 @@ def test_merging_is_adding_the_keys_of_both(one: list[int], other: list[int], sa
     merged = filters[0].merge(filters[1])
     assert np.array_equal(merged.counters, filters[2].counters)
     assert np.array_equal(filters[1].merge(filters[0]).counters, merged.counters)
-    assert merged.contains(as_array(one)).all()
+    assert merged.estimate(as_array(one)).all()
 
 
 def test_merging_does_not_overflow() -> None:

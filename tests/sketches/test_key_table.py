@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skewless.hashing import mix
-from skewless.sketches.key_table import FREE, FULL, capacity_for, find, find_or_add, forget, grown, make_index
+from skewless.sketches.key_table import FREE, FULL, capacity_for, find, find_or_add, grown, make_index, remove
 
 SALT = np.uint64(0x5EED)
 # Few different keys, so that they come again, and the extremes.
@@ -93,7 +93,7 @@ def test_keys_come_and_go(data: st.DataObject, capacity: int, salt: int) -> None
         word = np.uint64(mix(np.uint64(key) ^ np.uint64(salt)))
         assert find(index, table, np.uint64(key), word) == slots.get(key, FREE)
         if key in slots and data.draw(st.booleans()):
-            forget(index, table, slots.pop(key), np.uint64(salt))
+            remove(index, table, slots.pop(key), np.uint64(salt))
         elif key not in slots and len(slots) < capacity:
             slot = min(set(range(capacity)) - set(slots.values()))
             assert find_or_add(index, table, slot, np.uint64(key), word) == slot

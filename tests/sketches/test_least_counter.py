@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from naive.least_counter import NaiveSearch
 from naive.space_saving import NaiveSpaceSaving
-from skewless.sketches.least_counter import CURSOR, LEVEL, NEXT_LEVEL, begin_search, find_least
+from skewless.sketches.least_counter import CURSOR, LEVEL, NEXT_LEVEL, find_least, start_search
 
 # What happens to counters: one of them is raised, or a least one is (None).
 EVENTS = st.lists(st.none() | st.integers(0, 2**32), max_size=120)
@@ -25,7 +25,7 @@ def raise_least(counts: NDArray[np.int64], search: NDArray[np.int64]) -> int:
 @given(COUNTS, EVENTS)
 def test_it_finds_a_least_counter_as_its_twin_does(numbers: list[int], events: list[int | None]) -> None:
     counts, search = np.array(numbers, dtype=np.int64), np.full(5, -7, dtype=np.int64)
-    begin_search(counts, search)
+    start_search(counts, search)
     twin = NaiveSearch(place=len(numbers), left_behind=min(numbers))
     for event in events:
         if event is None:
@@ -62,5 +62,5 @@ def test_it_stays_cheap_on_a_stream_made_against_it() -> None:
 
 def test_from_all_zero_it_goes_round() -> None:
     counts, search = np.zeros(3, dtype=np.int64), np.zeros(4, dtype=np.int64)
-    begin_search(counts, search)
+    start_search(counts, search)
     assert [raise_least(counts, search) for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]

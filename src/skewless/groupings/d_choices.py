@@ -16,7 +16,7 @@ from skewless.errors import SkewlessError
 from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.hashing import lower_choice, make_salt, mix, random_word, upper_choice
 from skewless.sketches.key_table import FREE, find
-from skewless.sketches.least_counter import NEXT_LEVEL, begin_search, find_least
+from skewless.sketches.least_counter import NEXT_LEVEL, find_least, start_search
 from skewless.sketches.space_saving import SpaceSaving, take_counter
 
 # What stands where in `progress`, around the search for the least loaded worker.
@@ -171,7 +171,7 @@ class HeadAndTail(Grouping):
 
     def _begin(self, salt: np.uint64, loads: NDArray[np.int64]) -> HeadAndTailRouter:
         progress = np.zeros(DECIDE_AT + 1, dtype=np.int64)
-        begin_search(loads, progress)
+        start_search(loads, progress)
         progress[N_CHOICES] = self.n_workers
         progress[DECIDE_AT] = self.first_decision
         return HeadAndTailRouter(self, salt, loads, progress)

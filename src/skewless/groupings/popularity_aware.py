@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skewless.groupings.base import Grouping, Router, State
 from skewless.hashing import make_salt, mix, upper_choice
-from skewless.sketches.coin_flip import CoinFlip, bit_of, next_large, note, require_coin
+from skewless.sketches.coin_flip import Coin, CoinFlip, Synopsis, bit_of, next_large, note, require_coin
 from skewless.sketches.counting_bloom import CountingBloom, erase, filter_size, holds, insert
 
 TURN: Final = 0  # in `progress`: the worker that the next tuple of a hot key gets
@@ -32,16 +32,9 @@ _HOT_KEYS: Final = 2  # times 1 / decline: the keys that the filter is made for
 
 @njit(cache=True)
 def update_filter(
-    index: Any,
-    keys: Any,
-    vectors: Any,
-    hot: Any,
-    marks: Any,
-    salts: Any,
-    key: Any,
+    synopsis: Synopsis,
+    key: np.uint64,
     bit: int,
-    min_bits: int,
-    decline: int,
     counters: Any,
     n_hashes: int,
     salt: Any,
@@ -49,7 +42,7 @@ def update_filter(
     appended: Any,
 ) -> None:
     """Update the synopsis by one large value, and the filter by what became hot and what no longer is; in place."""
-    n_events = note(index, keys, vectors, hot, marks, salts, key, bit, min_bits, decline, event_keys, appended)
+    n_events = note(synopsis, key, bit, event_keys, appended)
     for i in range(n_events):
         word = mix(event_keys[i] ^ salt)
         if appended[i]:
@@ -64,20 +57,11 @@ def route_by_popularity(
     workers: Any,
     n_workers: int,
     progress: Any,
-    coin: Any,
-    threshold: int,
-    length: int,
+    coin: Coin,
     noted_at: Any,
     noted_keys: Any,
     noted_bits: Any,
-    index: Any,
-    keys: Any,
-    vectors: Any,
-    hot: Any,
-    marks: Any,
-    salts: Any,
-    min_bits: int,
-    decline: int,
+    synopsis: Synopsis,
     counters: Any,
     n_hashes: int,
     salt: Any,
@@ -91,7 +75,7 @@ def route_by_popularity(
     begin = 0
     while begin < stream.size:
         flipped = progress[TUPLES]
-        at = next_large(coin, flipped, flipped + stream.size - begin, threshold)
+        at = next_large(coin, flipped, flipped + stream.size - begin)
         end = min(begin + at - flipped + 1, stream.size)
         turn = progress[TURN]
         for i in range(begin, end):  # nothing is learned before the last of these
@@ -107,14 +91,11 @@ def route_by_popularity(
         progress[TUPLES] += end - begin
         if at < flipped + stream.size - begin:
             key = stream[end - 1]
-            bit = bit_of(coin, at, threshold, length)
+            bit = bit_of(coin, at)
             place = progress[NOTED] % noted_keys.size
             noted_at[place], noted_keys[place], noted_bits[place] = at, key, bit
             progress[NOTED] += 1
-            update_filter(
-                index, keys, vectors, hot, marks, salts, key, bit, min_bits, decline, counters, n_hashes, salt,
-                event_keys, appended,
-            )  # fmt: skip
+            update_filter(synopsis, key, bit, counters, n_hashes, salt, event_keys, appended)
         begin = end
 
 
@@ -282,8 +263,8 @@ class _PopularityAwareRouter(Router):
         self._filter.counters[:] = state["filter"]
         self._progress = state["progress"].copy()
         # Every source flips coins of its own, and others after each barrier.
-        own_coin = make_salt(int(self._predictor.coin), use=int(state["source"]))
-        self._coin = make_salt(int(own_coin), use=int(state["barriers"]))
+        own_salt = make_salt(int(self._predictor.coin.salt), use=int(state["source"]))
+        self._coin = self._predictor.coin._replace(salt=make_salt(int(own_salt), use=int(state["barriers"])))
         self._notes = tuple(np.zeros(grouping.n_notes, dtype=state[name].dtype) for name in _NOTED)
         places = self._places()
         for name, notes in zip(_NOTED, self._notes, strict=True):
@@ -304,19 +285,10 @@ class _PopularityAwareRouter(Router):
             self._n_workers,
             self._progress,
             self._coin,
-            predictor.threshold,
-            predictor.length,
             self._notes[0],
             self._notes[1],
             self._notes[2],
-            predictor.index,
-            predictor.keys,
-            predictor.vectors,
-            predictor.is_hot,
-            predictor.marks,
-            predictor.salts,
-            predictor.min_bits,
-            predictor.shift_share,
+            predictor.synopsis,
             hot_filter.counters,
             hot_filter.n_hashes,
             hot_filter.salt,

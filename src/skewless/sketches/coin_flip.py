@@ -9,48 +9,71 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, StorageError, require_at_least
 from skewless.hashing import make_salt, mix, random_word, upper_choice
-from skewless.sketches.key_table import FULL, capacity_for, find_or_add, forget, make_index
+from skewless.sketches.base import Sketch
+from skewless.sketches.key_table import FULL, capacity_for, find_or_add, make_index, remove
 
-# What stands where in `marks`.
+# Positions in `marks`.
 N: Final = 0  # keys in the synopsis
 CREDIT: Final = 1  # shifts that are due, in units of 1 / UNIT
 DRAWS: Final = 2  # vectors drawn so far
 UNIT: Final = 1 << 32
 _SMALLEST_DECLINE: Final = 1e-6
-_ROOM: Final = 4  # times 1 / decline: twice the keys that a stream of ever new keys keeps in the synopsis
+_CAPACITY: Final = 4  # times 1 / decline: twice the keys that a stream of nothing but new keys keeps in the synopsis
 _WORD: Final = 64
 _COIN, _DECLINE, _INDEX = 11, 12, 13  # uses of the seed
 
 
 class Events(NamedTuple):
-    """What changed, in order: at which tuple, for which key, and whether it was appended to the hot keys or deleted."""
+    """Changes in order: the position of the tuple, the key, and whether it became hot or ceased to be."""
 
     positions: NDArray[np.int64]
     keys: NDArray[np.uint64]
     appended: NDArray[np.bool_]
 
 
+class Coin(NamedTuple):
+    """What the kernels need to flip: the coin's salt, r and l."""
+
+    salt: np.uint64
+    threshold: int
+    length: int
+
+
+class Synopsis(NamedTuple):
+    """The keys with their bit vectors, in dense slots, and the parameters that rule them."""
+
+    slots: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    vectors: NDArray[np.uint64]
+    hot: NDArray[np.bool_]
+    marks: NDArray[np.int64]
+    draw_salt: np.uint64
+    index_salt: np.uint64
+    min_bits: int
+    decline: int  # in units of 1 / UNIT, so that every machine adds up the same
+
+
 @njit(cache=True)
-def next_large(coin: Any, begin: int, end: int, threshold: int) -> Any:
-    """Give the first position from `begin` whose flips give more heads than the threshold; `end` if none does.
+def next_large(coin: Coin, start: int, stop: int) -> int:
+    """Return the first position from `start` whose flips give more heads than the threshold; `stop` if none does.
 
     Heads are the trailing zeros of one random word per tuple, so most tuples cost a word and a comparison.
     """
-    mask = (uint64(1) << uint64(threshold + 1)) - uint64(1) if threshold < _WORD - 1 else ~uint64(0)
-    for position in range(begin, end):
-        if random_word(coin, position) & mask == uint64(0):
+    mask = (uint64(1) << uint64(coin.threshold + 1)) - uint64(1) if coin.threshold < _WORD - 1 else ~uint64(0)
+    for position in range(start, stop):
+        if random_word(coin.salt, position) & mask == uint64(0):
             return position
-    return end
+    return stop
 
 
 @njit(cache=True)
-def bit_of(coin: Any, position: int, threshold: int, length: int) -> Any:
-    """Give the bit that a large value sets: heads - threshold - 1, where flipping ends at threshold + length heads."""
-    word = random_word(coin, position) >> uint64(threshold + 1) if threshold < _WORD - 1 else uint64(0)
+def bit_of(coin: Coin, position: int) -> int:
+    """Return the bit that a large value sets: heads - threshold - 1; flipping ends at threshold + length heads."""
+    word = random_word(coin.salt, position) >> uint64(coin.threshold + 1) if coin.threshold < _WORD - 1 else uint64(0)
     bit = 0
-    while bit < length - 1 and word & uint64(1) == uint64(0):
+    while bit < coin.length - 1 and word & uint64(1) == uint64(0):
         word >>= uint64(1)
         bit += 1
     return bit
@@ -58,52 +81,41 @@ def bit_of(coin: Any, position: int, threshold: int, length: int) -> Any:
 
 @njit(cache=True)
 def note(
-    index: Any,
-    keys: Any,
-    vectors: Any,
-    hot: Any,
-    marks: Any,
-    salts: Any,
-    key: Any,
-    bit: int,
-    min_bits: int,
-    decline: int,
-    event_keys: Any,
-    appended: Any,
-) -> Any:
+    synopsis: Synopsis, key: np.uint64, bit: int, event_keys: NDArray[np.uint64], appended: NDArray[np.bool_]
+) -> int:
     """Update the synopsis: set a bit of a key's vector, then shift the share of vectors that is due.
 
-    `salts` are those of the draws and of the index; `decline` is in units of 1 / UNIT. Changes all other arrays in
-    place; events go to the beginning of `event_keys` and `appended`. Returns their number.
+    Changes the synopsis in place, writes events to the start of `event_keys` and `appended`, and returns their number.
     """
+    keys, vectors, hot, marks = synopsis.keys, synopsis.vectors, synopsis.hot, synopsis.marks
     n_events = 0
-    slot = find_or_add(index, keys, marks[N], key, mix(key ^ salts[1]))
+    slot = find_or_add(synopsis.slots, keys, marks[N], key, mix(key ^ synopsis.index_salt))
     if slot != FULL:
         if slot == marks[N]:
             vectors[slot] = uint64(0)
             hot[slot] = False
             marks[N] += 1
         vectors[slot] |= uint64(1) << uint64(bit)
-        if not hot[slot] and _ones(vectors[slot]) >= min_bits:
+        if not hot[slot] and _ones(vectors[slot]) >= synopsis.min_bits:
             hot[slot] = True
             event_keys[n_events], appended[n_events] = key, True
             n_events += 1
-    marks[CREDIT] += marks[N] * decline
+    marks[CREDIT] += marks[N] * synopsis.decline
     while marks[CREDIT] >= UNIT and marks[N] > 0:
         marks[CREDIT] -= UNIT
-        slot = upper_choice(random_word(salts[0], marks[DRAWS]), marks[N])
+        slot = upper_choice(random_word(synopsis.draw_salt, marks[DRAWS]), marks[N])
         marks[DRAWS] += 1
         vectors[slot] >>= uint64(1)
         if vectors[slot] == uint64(0):
             if hot[slot]:
                 event_keys[n_events], appended[n_events] = keys[slot], False
                 n_events += 1
-            _evict(index, keys, vectors, hot, marks, salts[1], slot)
+            _evict(synopsis, slot)
     return n_events
 
 
 @njit(cache=True)
-def _ones(vector: Any) -> Any:
+def _ones(vector: np.uint64) -> int:
     n = 0
     while vector != uint64(0):
         vector &= vector - uint64(1)
@@ -112,81 +124,53 @@ def _ones(vector: Any) -> Any:
 
 
 @njit(cache=True)
-def _evict(index: Any, keys: Any, vectors: Any, hot: Any, marks: Any, salt: Any, slot: int) -> None:
-    """Take a key out of the synopsis; the last one gets its slot, so that slots stay dense."""
-    forget(index, keys, slot, salt)
-    last = marks[N] - 1
+def _evict(synopsis: Synopsis, slot: int) -> None:
+    """Remove a key from the synopsis; the last key moves to its slot, so that slots stay dense."""
+    slots, keys, vectors, hot = synopsis.slots, synopsis.keys, synopsis.vectors, synopsis.hot
+    remove(slots, keys, slot, synopsis.index_salt)
+    last = synopsis.marks[N] - 1
     if slot != last:
-        mask = uint64(index.size - 1)
-        at = mix(keys[last] ^ salt) & mask
-        while index[at] != last:
+        mask = uint64(slots.size - 1)
+        at = mix(keys[last] ^ synopsis.index_salt) & mask
+        while slots[at] != last:
             at = (at + uint64(1)) & mask
-        index[at] = slot
+        slots[at] = slot
         keys[slot], vectors[slot], hot[slot] = keys[last], vectors[last], hot[last]
-    marks[N] = last
+    synopsis.marks[N] = last
 
 
 @njit(cache=True)
 def _predict(
-    stream: Any,
-    begin: int,
-    flipped: int,
-    index: Any,
-    keys: Any,
-    vectors: Any,
-    hot: Any,
-    marks: Any,
-    salts: Any,
-    coin: Any,
-    threshold: int,
-    length: int,
-    min_bits: int,
-    decline: int,
-    positions: Any,
-    event_keys: Any,
-    appended: Any,
-) -> Any:
-    """Flip for stream[begin:], the first with coin number `flipped`; give the position reached and the events.
+    stream: NDArray[np.uint64], start: int, flipped: int, coin: Coin, synopsis: Synopsis, events: Events
+) -> tuple[int, int]:
+    """Flip for stream[start:], the first with coin number `flipped`; return the position reached and number of events.
 
     A position short of the end means that there might be no room for the events of one more update.
     """
     n_events = 0
-    while begin < stream.size and n_events + keys.size + 1 <= positions.size:
-        at = next_large(coin, flipped, flipped + stream.size - begin, threshold)
-        begin += at - flipped
+    while start < stream.size and n_events + synopsis.keys.size + 1 <= events.keys.size:
+        at = next_large(coin, flipped, flipped + stream.size - start)
+        start += at - flipped
         flipped = at
-        if begin < stream.size:
-            bit = bit_of(coin, at, threshold, length)
-            more = note(
-                index, keys, vectors, hot, marks, salts, stream[begin], bit, min_bits, decline,
-                event_keys[n_events:], appended[n_events:],
-            )  # fmt: skip
-            positions[n_events : n_events + more] = begin
+        if start < stream.size:
+            more = note(synopsis, stream[start], bit_of(coin, at), events.keys[n_events:], events.appended[n_events:])
+            events.positions[n_events : n_events + more] = start
             n_events += more
-            begin += 1
+            start += 1
             flipped += 1
-    return begin, n_events
+    return start, n_events
 
 
 @njit(cache=True)
 def _note_all(
-    index: Any,
-    keys: Any,
-    vectors: Any,
-    hot: Any,
-    marks: Any,
-    salts: Any,
-    noted_keys: Any,
-    bits: Any,
-    min_bits: int,
-    decline: int,
-    event_keys: Any,
-    appended: Any,
+    synopsis: Synopsis,
+    keys: NDArray[np.uint64],
+    bits: NDArray[np.uint8],
+    event_keys: NDArray[np.uint64],
+    appended: NDArray[np.bool_],
 ) -> None:
-    for i in range(noted_keys.size):
-        note(
-            index, keys, vectors, hot, marks, salts, noted_keys[i], bits[i], min_bits, decline, event_keys, appended
-        )  # fmt: skip
+    for i in range(keys.size):
+        note(synopsis, keys[i], bits[i], event_keys, appended)
 
 
 def require_coin(threshold: int, length: int, min_bits: int, decline: float) -> None:
@@ -195,41 +179,47 @@ def require_coin(threshold: int, length: int, min_bits: int, decline: float) -> 
     >>> require_coin(10, 16, 17, 0.01)
     Traceback (most recent call last):
         ...
-    skewless.errors.SkewlessError: min_bits must be between 1 and length (16); got 17
+    skewless.errors.ConfigurationError: min_bits must be between 1 and length (16); got 17
     """
     require_at_least("threshold", threshold, 0)
     require_at_least("length", length, 1)
     require_at_least("min_bits", min_bits, 1)
     if threshold + length > _WORD:
-        raise SkewlessError(
-            f"threshold + length must be at most {_WORD}, the coins of a word; got {threshold} + {length}"
+        raise ConfigurationError(
+            f"{{threshold}} + {{length}} must be at most {_WORD}, the coins of a word; got {threshold} + {length}",
+            subject="length",
         )
     if min_bits > length:
-        raise SkewlessError(f"min_bits must be between 1 and length ({length}); got {min_bits}")
+        raise ConfigurationError(subject="min_bits", expected=f"between 1 and {{length}} ({length})", value=min_bits)
     if not _SMALLEST_DECLINE <= decline < 1:
-        raise SkewlessError(f"decline must be at least {_SMALLEST_DECLINE} and below 1; got {decline}")
+        raise ConfigurationError(subject="decline", expected=f"at least {_SMALLEST_DECLINE} and below 1", value=decline)
 
 
-class CoinFlip:
-    """Tell the keys that are hot now: rare large values of a coin leave bits, and a steady decline takes them away.
+class CoinFlip(Sketch):
+    """Name the keys that are hot now: rare large values of a coin set bits, and a steady decline removes them.
 
     Each tuple flips a coin until tails. Only more heads than `threshold` count: once in 2 ** (threshold + 1) tuples.
     They set a bit in the key's vector in the synopsis, the higher the more heads there were. At every such update a
-    share `decline` of all vectors, drawn at random, is shifted right by one. A key is hot from having `min_bits` bits
-    until its vector is empty, when it leaves the synopsis.
+    share `decline` of all vectors, drawn at random, is shifted right by one. A key becomes hot when it has `min_bits`
+    bits and stays hot until its vector is empty, when it leaves the synopsis.
 
     With r = `threshold`, two bits and no decline, a key of fewer than 2 ** c tuples becomes hot with a probability
-    below 1 - (1 + 2 ** (c - r)) e ** -(2 ** (c - r)). A key stays in the synopsis with high probability if its part
+    below 1 - (1 + 2 ** (c - r)) e ** -(2 ** (c - r)). A key stays in the synopsis with high probability if its share
     of the tuples is above 2 `decline`, and leaves it if it is well below. The synopsis has room for 4 / `decline`
     keys; a stream of nothing but new keys keeps 2 / `decline` of them in it, a skewed one fewer.
 
     Parameters
     ----------
-    threshold: r, the heads that do not count yet.
-    length: l, the bits of a vector; flipping ends at threshold + length heads.
-    min_bits: zeta, the bits from which a key is hot.
-    decline: p, the share of the vectors that is shifted at each update of the synopsis.
-    seed: fixes all coins and draws.
+    threshold : int
+        Heads that do not count yet; r in the paper.
+    length : int
+        Bits of a vector, l in the paper; flipping ends at `threshold` + `length` heads.
+    min_bits : int
+        Bits from which a key is hot; zeta in the paper.
+    decline : float
+        Share of the vectors that is shifted at each update of the synopsis; p in the paper.
+    seed : int
+        Fixes all coins and draws.
 
     >>> predictor = CoinFlip(threshold=2)
     >>> events = predictor.update(np.full(100, 7, dtype=np.uint64))
@@ -254,98 +244,102 @@ class CoinFlip:
         self, *, threshold: int = 10, length: int = 16, min_bits: int = 2, decline: float = 0.01, seed: int = 0
     ) -> None:
         require_coin(threshold, length, min_bits, decline)
-        self.threshold, self.length, self.min_bits, self.decline = threshold, length, min_bits, decline
-        self.shift_share = max(1, round(decline * UNIT))  # whole, so that every machine adds up the same
-        self.coin = make_salt(seed, use=_COIN)
-        self.salts = np.array([make_salt(seed, use=_DECLINE), make_salt(seed, use=_INDEX)], dtype=np.uint64)
+        self.coin = Coin(make_salt(seed, use=_COIN), threshold, length)
         self.flipped = 0
-        capacity = capacity_for(ceil(_ROOM / decline))
-        self.keys = np.zeros(capacity, dtype=np.uint64)
-        self.vectors = np.zeros(capacity, dtype=np.uint64)
-        self.is_hot = np.zeros(capacity, dtype=np.bool_)
-        self.marks = np.zeros(DRAWS + 1, dtype=np.int64)
-        self.index = make_index(self.keys[:0], capacity, self.salts[1])
+        capacity = capacity_for(ceil(_CAPACITY / decline))
+        keys, index_salt = np.zeros(capacity, dtype=np.uint64), make_salt(seed, use=_INDEX)
+        self.synopsis = Synopsis(
+            slots=make_index(keys[:0], capacity, index_salt),
+            keys=keys,
+            vectors=np.zeros(capacity, dtype=np.uint64),
+            hot=np.zeros(capacity, dtype=np.bool_),
+            marks=np.zeros(DRAWS + 1, dtype=np.int64),
+            draw_salt=make_salt(seed, use=_DECLINE),
+            index_salt=index_salt,
+            min_bits=min_bits,
+            decline=max(1, round(decline * UNIT)),
+        )
 
     @classmethod
     def as_published(cls, *, seed: int = 0) -> CoinFlip:
-        """Give the predictor of the paper: r = 10, two bits; it names neither l nor p, so these are the code's."""
+        """Make the predictor of the paper: r = 10, two bits; it names neither l nor p, so these are the code's."""
         return cls(threshold=10, length=16, min_bits=2, decline=0.01, seed=seed)
 
     @classmethod
     def as_released(cls, *, seed: int = 0) -> CoinFlip:
-        """Give the predictor of the authors' code: r = 6, l = 16, p = 0.01, two bits."""
+        """Make the predictor of the authors' code: r = 6, l = 16, p = 0.01, two bits."""
         return cls(threshold=6, length=16, min_bits=2, decline=0.01, seed=seed)
 
     @property
     def n(self) -> int:
         """Keys in the synopsis, hot or not."""
-        return int(self.marks[N])
+        return int(self.synopsis.marks[N])
 
     @property
     def memory(self) -> int:
-        """Bytes that the synopsis takes."""
-        return sum(array.nbytes for array in (self.keys, self.vectors, self.is_hot, self.index))
+        """Bytes of memory that the synopsis takes."""
+        synopsis = self.synopsis
+        return sum(array.nbytes for array in (synopsis.keys, synopsis.vectors, synopsis.hot, synopsis.slots))
 
     def update(self, keys: NDArray[np.uint64]) -> Events:
-        """Flip for each key; give the keys that became hot and those that no longer are."""
-        room = 2 * (self.keys.size + 1)
-        positions = np.empty(room, dtype=np.int64)
-        event_keys = np.empty(room, dtype=np.uint64)
-        appended = np.empty(room, dtype=np.bool_)
+        """Flip for each key; return the keys that became hot and those that ceased to be."""
+        room = 2 * (self.synopsis.keys.size + 1)
+        events = Events(np.empty(room, dtype=np.int64), np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.bool_))
         parts = []
-        begin = 0
+        start = 0
         while True:
-            reached, n_events = _predict(
-                keys, begin, self.flipped, self.index, self.keys, self.vectors, self.is_hot, self.marks, self.salts,
-                self.coin, self.threshold, self.length, self.min_bits, self.shift_share, positions, event_keys,
-                appended,
-            )  # fmt: skip
-            self.flipped += reached - begin
-            begin = reached
-            parts.append([array[:n_events].copy() for array in (positions, event_keys, appended)])
-            if begin == keys.size:
+            reached, n_events = _predict(keys, start, self.flipped, self.coin, self.synopsis, events)
+            self.flipped += reached - start
+            start = reached
+            parts.append([array[:n_events].copy() for array in events])
+            if start == keys.size:
                 return Events(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def note(self, keys: NDArray[np.uint64], bits: NDArray[np.uint8]) -> None:
         """Update the synopsis by large values that were flipped elsewhere: keys and the bits that they set."""
-        _note_all(
-            self.index, self.keys, self.vectors, self.is_hot, self.marks, self.salts, keys, bits, self.min_bits,
-            self.shift_share, *self.room_for_events(),
-        )  # fmt: skip
+        _note_all(self.synopsis, keys, bits, *self.room_for_events())
 
     def room_for_events(self) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Give arrays that hold the events of any one update."""
-        return np.empty(self.keys.size + 1, dtype=np.uint64), np.empty(self.keys.size + 1, dtype=np.bool_)
+        """Return arrays that hold the events of any one update."""
+        room = self.synopsis.keys.size + 1
+        return np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.bool_)
 
     def hot(self) -> NDArray[np.uint64]:
-        """Give the keys that are hot now, in ascending order."""
-        return np.sort(self.keys[: self.n][self.is_hot[: self.n]])
+        """Return the keys that are hot now, in ascending order."""
+        keys, _, hot = self.items()
+        return np.sort(keys[hot])
+
+    def estimate(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the bits that each key's vector has, from which the paper predicts its popularity."""
+        known, vectors, _ = self.items()
+        bits = dict(zip(known.tolist(), (vector.bit_count() for vector in vectors.tolist()), strict=True))
+        return np.array([bits.get(key, 0) for key in keys.tolist()], dtype=np.int64)
 
     def items(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
-        """Give the keys of the synopsis, their vectors, and whether they are hot."""
-        return self.keys[: self.n].copy(), self.vectors[: self.n].copy(), self.is_hot[: self.n].copy()
+        """Return the keys of the synopsis, their vectors, and whether they are hot."""
+        n, synopsis = self.n, self.synopsis
+        return synopsis.keys[:n].copy(), synopsis.vectors[:n].copy(), synopsis.hot[:n].copy()
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
-        """Copy the synopsis and how far the coins have come, to go on from with `restore`."""
+        """Copy the synopsis and the position of the coins, for `restore`."""
         keys, vectors, is_hot = self.items()
         return {
             "synopsis_keys": keys,
             "synopsis_vectors": vectors,
             "synopsis_hot": is_hot,
-            "synopsis_marks": self.marks.copy(),
+            "synopsis_marks": self.synopsis.marks.copy(),
             "synopsis_flipped": np.array(self.flipped),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take over the snapshot of a predictor with the same parameters and seed."""
-        keys = state["synopsis_keys"]
-        if keys.size > self.keys.size or keys.size != state["synopsis_marks"][N]:
-            raise SkewlessError(
-                f"a synopsis with room for {self.keys.size} keys cannot go on from a snapshot of another size"
-            )
-        self.keys[: keys.size] = keys
-        self.vectors[: keys.size] = state["synopsis_vectors"]
-        self.is_hot[: keys.size] = state["synopsis_hot"]
-        self.marks[:] = state["synopsis_marks"]
+        """Replace the synopsis by a snapshot of a predictor with the same parameters and seed."""
+        keys, synopsis = state["synopsis_keys"], self.synopsis
+        capacity = synopsis.keys.size
+        if keys.size > capacity or keys.size != state["synopsis_marks"][N]:
+            raise StorageError(f"a synopsis with room for {capacity} keys cannot go on from a snapshot of another size")
+        synopsis.keys[: keys.size] = keys
+        synopsis.vectors[: keys.size] = state["synopsis_vectors"]
+        synopsis.hot[: keys.size] = state["synopsis_hot"]
+        synopsis.marks[:] = state["synopsis_marks"]
         self.flipped = int(state["synopsis_flipped"])
-        self.index = make_index(keys, self.keys.size, self.salts[1])
+        self.synopsis = synopsis._replace(slots=make_index(keys, capacity, synopsis.index_salt))

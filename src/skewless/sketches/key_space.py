@@ -24,11 +24,13 @@ _COLUMNS: Final[dict[str, type[np.signedinteger[Any]]]] = {
 
 
 @njit(cache=True)
-def promote(source: Any, target: Any, capacity: int, counts: Any) -> Any:
+def promote(
+    source: NDArray[np.int64], target: NDArray[np.int64], capacity: int, counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Move the most frequent items of one space to the next, up to `capacity` of them (Algorithm 3).
 
-    `source` and `target` are slots in descending order of `counts`. A free place takes the head of the source;
-    in a full target the head of the source changes places with the tail of the target unless the tail is ahead.
+    `source` and `target` are slots in descending order of `counts`. The head of the source fills a free place of the
+    target; if there is none, it changes places with the tail of the target unless the tail has a larger count.
     Returns the new source and the new target.
     """
     n_target = target.size
@@ -56,7 +58,7 @@ def promote(source: Any, target: Any, capacity: int, counts: Any) -> Any:
 
 
 def most_frequent(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Give the positions of the n largest counts, largest first; among equals the earlier comes first.
+    """Return the positions of the n largest counts, largest first; ties are broken by position.
 
     >>> most_frequent(np.array([5, 9, 5, 7]), 3).tolist()
     [1, 3, 0]
@@ -75,7 +77,7 @@ def most_frequent(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
 
 def space_sizes(expected_keys: int) -> tuple[int, int, int]:
-    """Give the sizes of the baby, the teenage and the old space.
+    """Return the sizes of the baby, the teenage and the old space.
 
     >>> space_sizes(100)
     (50, 40, 10)
@@ -90,15 +92,22 @@ def space_sizes(expected_keys: int) -> tuple[int, int, int]:
 class KeySpace:
     """Key items in a baby, a teenage and an old space of bounded size, as a heap keeps objects by age.
 
-    A new key enters the baby space, which is unbounded between two cycles. A cycle forgets keys that were not seen
-    for long, cuts the baby space to its size and promotes the most frequent keys. Arrays are public: the routing
-    kernel reads and writes them.
+    A new key enters the baby space, which is unbounded between two cycles. A cycle removes keys that were not seen
+    for long, trims the baby space to its size and promotes the most frequent keys. Arrays are public: the routing
+    kernel of dynamic key grouping, which counts the keys, reads and writes them.
+
+    Parameters
+    ----------
+    expected_keys : int
+        Sizes the spaces.
+    salt : np.uint64
+        Selects the hash function of the index.
 
     Reference
     ---------
     Dalabasmaz & Can, *Dynamic Key Grouping*, sections 4.1.1-4.1.3, Algorithms 1-3. Deviations: Algorithm 3 does not
-    say how an empty space is ever filled; as in the authors' code, a free place takes the next item. Items of equal
-    count stand in the order of their arrival.
+    say how an empty space is ever filled; as in the authors' code, the next item fills a free place. Items of equal
+    count are in order of arrival.
     """
 
     def __init__(self, expected_keys: int, salt: np.uint64) -> None:
@@ -117,11 +126,11 @@ class KeySpace:
     spaces: NDArray[np.int8]
 
     def grow(self) -> None:
-        """Double the room for keys."""
+        """Double the capacity."""
         self._resize(2 * self.keys.size)
 
     def cycle(self, now_s: int, forget_after_s: int, *, to_old: bool) -> None:
-        """Forget, cut and promote (Algorithm 1, and Algorithm 2 if `to_old`)."""
+        """Remove, trim and promote (Algorithm 1, and Algorithm 2 if `to_old`)."""
         spaces, counts = self.spaces[: self.n], self.counts[: self.n]
         alive = now_s - self.seen_s[: self.n] <= forget_after_s
         baby, teenage, old = (np.flatnonzero(alive & (spaces == space)) for space in (BABY, TEENAGE, OLD))
@@ -129,7 +138,7 @@ class KeySpace:
         teenage = teenage[most_frequent(counts[teenage], teenage.size)]
         baby, teenage = promote(baby, teenage, self.sizes[TEENAGE], counts)
         if to_old:
-            teenage = np.sort(teenage)  # the order of arrival again, which decides among equals
+            teenage = np.sort(teenage)  # order of arrival again, which breaks ties
             teenage = teenage[most_frequent(counts[teenage], teenage.size)]
             old = old[most_frequent(counts[old], old.size)]
             teenage, old = promote(teenage, old, self.sizes[OLD], counts)
@@ -154,11 +163,11 @@ class KeySpace:
         self.index = make_index(self.keys[: self.n], capacity, self._salt)
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
-        """Copy the items."""
+        """Copy the items, for `restore`."""
         return {name: getattr(self, name)[: self.n].copy() for name in ("keys", *_COLUMNS)}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take over the items of a snapshot."""
+        """Replace the items by those of a snapshot."""
         self.n = state["keys"].size
         capacity = capacity_for(self.n)
         for name in ("keys", *_COLUMNS):
@@ -167,9 +176,9 @@ class KeySpace:
 
 
 def merge_items(states: list[dict[str, NDArray[Any]]], expected_keys: int) -> dict[str, NDArray[Any]]:
-    """Make one set of items of several: mean counts, the latest times, the widest spread, the oldest space.
+    """Merge sets of items: mean counts, the latest times, the widest spread, the oldest space.
 
-    Spaces stay within their sizes: the most frequent stay, the others go down by one.
+    Spaces stay within their sizes: the most frequent keys stay, the others go down by one.
     """
     keys, where = np.unique(np.concatenate([state["keys"] for state in states]), return_inverse=True)
     merged: dict[str, NDArray[Any]] = {"keys": keys}

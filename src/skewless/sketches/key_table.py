@@ -1,10 +1,10 @@
 """A table from 64-bit key hashes to dense slots, for kernels that keep facts about keys in arrays.
 
-Keys stand in the order of their arrival in `keys[:n]`; `index` is an open-addressing hash table of slots. Whoever
-uses it keeps further arrays of the same capacity beside `keys` and grows them with `grown`.
+Keys are in order of arrival in `keys[:n]`; `index` is an open-addressing hash table of slots. Its users keep further
+arrays of the same capacity beside `keys` and grow them with `grown`.
 
-Kernels call `find_or_add`. When it returns `FULL`, the kernel returns to Python, which calls `grow` and goes on:
-Numba cannot resize an array in place.
+Kernels call `find_or_add`. When it returns `FULL`, the kernel returns to Python, which makes room and goes on: Numba
+cannot resize an array in place.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skewless.hashing import mix
 
 FULL: Final = -1
 FREE: Final = -1
-"""What stands in an index where no key is."""
+"""Marks a place of an index that has no key."""
 _SMALLEST: Final = 64
 
 
 def capacity_for(n_keys: int) -> int:
-    """Give the smallest capacity in use that holds so many keys.
+    """Return the smallest capacity in use that holds a number of keys.
 
     >>> capacity_for(0), capacity_for(64), capacity_for(65)
     (64, 64, 128)
@@ -33,14 +33,14 @@ def capacity_for(n_keys: int) -> int:
 
 
 def make_index(keys: NDArray[np.uint64], capacity: int, salt: np.uint64) -> NDArray[np.int32]:
-    """Build the hash table for keys that are known to be distinct: twice the capacity, so at most half full."""
+    """Build the index of distinct keys: twice the capacity, for a load factor of at most one half."""
     index = np.full(2 * capacity, FREE, dtype=np.int32)
     _fill(index, keys, salt)
     return index
 
 
 def grown(array: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """Copy an array into one of another capacity; what is new is zero.
+    """Copy an array into one of another capacity, padded with zeros.
 
     >>> grown(np.array([1, 2]), 4).tolist()
     [1, 2, 0, 0]
@@ -51,7 +51,7 @@ def grown(array: NDArray[Any], capacity: int) -> NDArray[Any]:
 
 
 @njit(cache=True)
-def _fill(index: Any, keys: Any, salt: Any) -> None:
+def _fill(index: NDArray[np.int32], keys: NDArray[np.uint64], salt: np.uint64) -> None:
     mask = index.size - 1
     for slot in range(keys.size):
         at = mix(keys[slot] ^ salt) & uint64(mask)
@@ -61,8 +61,10 @@ def _fill(index: Any, keys: Any, salt: Any) -> None:
 
 
 @njit(inline="always")
-def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> Any:
-    """Find the slot of a key; a new key gets slot `n_keys`, which the caller then counts, or `FULL`.
+def find_or_add(
+    index: NDArray[np.int32], keys: NDArray[np.uint64], n_keys: int, key: np.uint64, word: np.uint64
+) -> int | np.int64:
+    """Return the slot of a key; a new key gets slot `n_keys`, which the caller then counts, or `FULL`.
 
     `word` is mix(key ^ salt), with the salt of the index. Changes `index` and `keys` in place.
     """
@@ -82,8 +84,8 @@ def find_or_add(index: Any, keys: Any, n_keys: int, key: Any, word: Any) -> Any:
 
 
 @njit(inline="always")
-def find(index: Any, keys: Any, key: Any, word: Any) -> Any:
-    """Find the slot of a key, or `FREE` if it has none; `word` is mix(key ^ salt), with the salt of the index."""
+def find(index: NDArray[np.int32], keys: NDArray[np.uint64], key: np.uint64, word: np.uint64) -> np.int64:
+    """Return the slot of a key, or `FREE` if it has none; `word` is mix(key ^ salt), with the salt of the index."""
     mask = uint64(index.size - 1)
     at = word & mask
     slot = index[at]
@@ -94,10 +96,10 @@ def find(index: Any, keys: Any, key: Any, word: Any) -> Any:
 
 
 @njit(cache=True)
-def forget(index: Any, keys: Any, slot: int, salt: Any) -> None:
-    """Take the key in a slot out of the index, in place: whoever stood behind it in a run of keys closes up.
+def remove(index: NDArray[np.int32], keys: NDArray[np.uint64], slot: int | np.int64, salt: np.uint64) -> None:
+    """Remove the key in a slot from the index, in place; the keys behind it in a run of keys close up.
 
-    The slot is the caller's then, for another key.
+    The caller may then use the slot for another key.
     """
     mask = uint64(index.size - 1)
     hole = mix(keys[uint64(slot)] ^ salt) & mask
@@ -107,7 +109,7 @@ def forget(index: Any, keys: Any, slot: int, salt: Any) -> None:
     behind = index[at]
     while behind != FREE:
         home = mix(keys[uint64(behind)] ^ salt) & mask
-        if ((at - home) & mask) >= ((at - hole) & mask):  # not cut off from its home by the hole
+        if ((at - home) & mask) >= ((at - hole) & mask):  # the hole would cut it off from its home
             index[hole] = behind
             hole = at
         at = (at + uint64(1)) & mask

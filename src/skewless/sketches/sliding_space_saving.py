@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import require_at_least
+from skewless.sketches.base import Sketch
 from skewless.sketches.count_min import require_share
 from skewless.sketches.space_saving import SpaceSaving
 
@@ -16,12 +17,23 @@ _UNSALTED: Final = np.uint64(0)
 _COUNTERS: Final = 2  # times 1 / share, so that a count is too high by half of what makes a key hot, at most
 
 
-class SlidingSpaceSaving:
-    """Count keys in frames of `window` tuples; a key is hot from a `share` of a window's tuples on.
+class SlidingSpaceSaving(Sketch):
+    """Count keys in frames of `window` tuples; a key is hot if it has a `share` of a window's tuples.
 
-    The window is the current frame and as much of the last one as is missing in it: what was counted in the last frame
-    counts in that proportion. At the end of a frame its hot keys are recorded, and counting begins anew. A key's count
-    is too high by at most `share` / 2 of a frame; what a key had in the last frame without being hot is lost.
+    The window is the current frame and as much of the last one as the current one lacks: counts of the last frame
+    are reduced in that proportion. At the end of a frame its hot keys are recorded, and counting starts afresh. A key's
+    count is too high by at most `share` / 2 of a frame; the count of a key that was not hot in the last frame is lost.
+
+    Parameters
+    ----------
+    window : int
+        Tuples in a frame, and in the window.
+    share : float
+        Share of the window's tuples from which a key is hot.
+    n_counters : int, optional
+        Counters of a frame; 2 / `share` by default.
+    salt : np.uint64
+        Selects the hash function of the index; it affects speed only.
 
     >>> sketch = SlidingSpaceSaving(window=4, share=0.5)
     >>> sketch.update(np.array([7, 7, 7, 9, 9, 9], dtype=np.uint64))
@@ -33,7 +45,7 @@ class SlidingSpaceSaving:
     Ben-Basat, Einziger, Friedman & Kassner, *Heavy Hitters in Streams and Sliding Windows* (2016), in the form in which
     Chen, Zhang & Jin (2017), section II.C, describe it.
 
-    Deviations: the last frame is kept as a whole and fades evenly, where the former paper forgets it block by block.
+    Deviations: the last frame is kept as a whole and fades evenly, where the former paper drops it block by block.
     """
 
     def __init__(
@@ -48,10 +60,8 @@ class SlidingSpaceSaving:
 
     @property
     def memory(self) -> int:
-        """Bytes that counters, table and the recorded keys of a frame take, of which there may be 1 / share."""
-        sketch = self.sketch
-        arrays = (sketch.keys, sketch.counts, sketch.errors, sketch.index)
-        return sum(array.nbytes for array in arrays) + 16 * ceil(1 / self.share)
+        """Bytes of memory that the counters and the recorded keys of a frame, at most 1 / share, take."""
+        return self.sketch.memory + 16 * ceil(1 / self.share)
 
     def update(self, keys: NDArray[np.uint64]) -> None:
         """Count each key once."""
@@ -67,11 +77,11 @@ class SlidingSpaceSaving:
                 self.tuples = 0
 
     def hot(self) -> NDArray[np.uint64]:
-        """Give the keys that have at least the share of the window, in ascending order."""
+        """Return the keys that have at least the share of the window, in ascending order."""
         names = np.union1d(self.sketch.items()[0], np.array(list(self.last), dtype=np.uint64))
         return names[self.estimate(names) >= self.share * self.window]
 
     def estimate(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Give the count of each key in the window."""
+        """Return the count of each key in the window."""
         before = np.array([self.last.get(key, 0) for key in keys.tolist()], dtype=np.float64)
         return before * (1 - self.tuples / self.window) + self.sketch.estimate(keys)

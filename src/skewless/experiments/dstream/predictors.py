@@ -19,9 +19,9 @@ from skewless.groupings.even.plan import Plan
 from skewless.hashing import hash_keys, rehash
 from skewless.metrics import precision, recall
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
+from skewless.sketches.base import HotKeys
 from skewless.sketches.coin_flip import CoinFlip
 from skewless.sketches.count_min import CountMin
-from skewless.sketches.hot_keys import HotKeys
 from skewless.sketches.sliding_space_saving import SlidingSpaceSaving
 from skewless.streams import Drift
 
