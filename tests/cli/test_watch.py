@@ -21,7 +21,8 @@ from skewless import Auto
 from skewless.cli.main import main
 from skewless.cli.watch import bar, render, sparkline
 from skewless.observing.observer import BatchMetrics, Observer
-from skewless.storage.ledger import Ledger, WorkerReport
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import WorkerReport
 
 
 def write_batch(ledger: Ledger, batch: int, loads: list[int], hot: str = "[red]DE") -> None:

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from skewless.errors import SkewlessError
 from skewless.hashing import hash_keys
 from skewless.observing.observer import BatchMetrics, KeySample, Metrics, Observer, dist_cost
-from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport, sample_hashes
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport, sample_hashes
 
 Pairs = Sequence[tuple[str, int]]
 
@@ -262,7 +263,7 @@ def test_without_a_clock_there_are_no_times(ledger: Ledger, caplog: pytest.LogCa
     (Path(ledger.uri) / f"{0:012d}" / "source-0.npz").write_bytes(b"")
     write(ledger, 1, BATCH)
     first, second = Observer(ledger).poll(now_s=0)
-    assert "no clock in source-0.npz of batch 0" in caplog.text
+    assert "no clock in 000000000000/source-0.npz" in caplog.text
     assert (first.tuples, first.throughput, first.latency_ms["p99"]) == (3, 0.0, 0.0)
     assert (first.began_ms, second.began_ms) == (None, 1_000)
     assert (second.total.tuples, second.total.throughput) == (6, 3.0)

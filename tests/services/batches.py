@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from skewless.observing.observer import BatchMetrics, Metrics
-from skewless.storage.ledger import Ledger, WorkerReport
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import WorkerReport
 
 
 def batch_metrics(

@@ -9,8 +9,9 @@ import pytest
 
 from skewless import DistributionAware, Even, Grouping, Key, SkewlessError
 from skewless.spark.route import begin
-from skewless.storage.batch_directory import SharedDirectory
-from skewless.storage.ledger import Ledger, WorkerReport
+from skewless.storage.batch_directory import BatchDirectory
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import WorkerReport
 
 pytest.importorskip("pyspark")
 
@@ -60,11 +61,11 @@ def unreachable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ledger.write_source(0, source, Even(workers=WORKERS).start(source, 2, 0).snapshot(), 0)
     tried: list[str] = []
 
-    def read(_: SharedDirectory, folder: str, name: str) -> bytes:
-        tried.append(f"{folder}/{name}")
+    def read(_: BatchDirectory, path: str) -> bytes:
+        tried.append(path)
         raise OSError("the store does not answer")
 
-    monkeypatch.setattr(SharedDirectory, "read", read)
+    monkeypatch.setattr(BatchDirectory, "read", read)
     monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
     return tried
 
@@ -87,14 +88,14 @@ def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: p
     grouping = Even(workers=WORKERS, single_owner=True)
     run_batch(ledger, grouping, 0, [0.001] * WORKERS)
     failures = [OSError("busy"), OSError("busy")]
-    read = SharedDirectory.read
+    read = BatchDirectory.read
 
-    def sometimes(self: SharedDirectory, folder: str, name: str) -> bytes:
+    def sometimes(self: BatchDirectory, path: str) -> bytes:
         if failures:
             raise failures.pop()
-        return read(self, folder, name)
+        return read(self, path)
 
-    monkeypatch.setattr(SharedDirectory, "read", sometimes)
+    monkeypatch.setattr(BatchDirectory, "read", sometimes)
     monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
     assert int(begin(grouping, ledger, 0, 1, 0).snapshot()["barriers"]) == 1
 

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pyarrow import fs
 
-from skewless.errors import SkewlessError
+from skewless.errors import SkewlessError, StorageError
 from skewless.groupings.base import State
 from skewless.storage import batch_directory
-from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport, sample_hashes
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport, sample_hashes
 
 OWNER = {"grouping": "even", "workers": 8, "keys": "user", "seed": 0}
 
@@ -218,15 +219,15 @@ def test_a_broken_source_costs_the_history(ledger: Ledger, how: str, caplog: pyt
 
 
 @pytest.mark.parametrize("how", BREAK)
-def test_a_broken_report_is_left_out(ledger: Ledger, how: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_report_is_ignored(ledger: Ledger, how: str, caplog: pytest.LogCaptureFixture) -> None:
     for worker in range(3):
         ledger.write_worker(5, make_report(worker))
     BREAK[how](folder(ledger, 5) / "worker-1.npz")
     assert [report.worker for report in ledger.read_workers(5)] == [0, 2]
-    assert ("left out worker-1.npz" in caplog.text) == (how != "missing")
+    assert ("ignoring 000000000005/worker-1.npz" in caplog.text) == (how != "missing")
 
 
-def test_a_report_under_another_name_is_left_out(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_report_under_another_name_is_ignored(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     ledger.write_worker(0, make_report(1))
     (folder(ledger, 0) / "worker-1.npz").rename(folder(ledger, 0) / "worker-2.npz")
     assert ledger.read_workers(0) == []
@@ -290,7 +291,7 @@ def test_sources_of_an_earlier_run_are_left_out(ledger: Ledger) -> None:
     assert [int(state["loads"][0]) for state in states.values()] == [2, 2]
 
 
-def test_old_batches_are_forgotten_by_source_0(tmp_path: Path) -> None:
+def test_old_batches_are_removed_by_source_0(tmp_path: Path) -> None:
     ledger = Ledger(uri=str(tmp_path), keep=3)
     ledger.claim(OWNER)
     for batch in range(10):
@@ -302,7 +303,7 @@ def test_old_batches_are_forgotten_by_source_0(tmp_path: Path) -> None:
     assert ledger.owner() == OWNER
 
 
-def test_forgetting_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removing_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(uri=str(tmp_path), keep=1)
 
     class Stubborn(Forwarding):
@@ -329,7 +330,7 @@ class Forwarding:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, system: Forwarding) -> None:
-    monkeypatch.setattr(batch_directory, "_open", lambda _: (system, ledger.uri))
+    monkeypatch.setattr(batch_directory, "open_file_system", lambda _: (system, ledger.uri))
 
 
 class DiskFull(Forwarding):
@@ -354,7 +355,7 @@ def test_a_failing_write_is_a_warning(
     assert len(messages) == 2
     assert "could not write 000000000000/source-0.npz" in messages[0]
     assert list(folder(ledger, 0).iterdir()) == []  # nor does the half stay behind
-    with pytest.raises(SkewlessError, match="cannot write the ledger"):
+    with pytest.raises(StorageError, match="cannot write the ledger"):
         ledger.claim(OWNER)
 
 
@@ -402,7 +403,7 @@ def test_a_claim_of_another_configuration_says_what_differs(ledger: Ledger) -> N
 def test_a_broken_claim_is_said(ledger: Ledger, content: bytes) -> None:
     ledger.claim(OWNER)
     (Path(ledger.uri) / "ledger.json").write_bytes(content)
-    with pytest.raises(SkewlessError, match=r"ledger\.json in the ledger .* is broken: use another directory"):
+    with pytest.raises(SkewlessError, match=r"ledger\.json in the ledger .* is broken. Use another directory"):
         ledger.claim(OWNER)
 
 

@@ -114,13 +114,13 @@ def test_what_does_not_belong_is_refused(store: StateStore) -> None:
     with pytest.raises(SkewlessError, match=r"there is no state in .*, but the query is at batch 3 already"):
         before(store, 3)
     store.commit(4, 0, manifest(store.write(4, 0, {5: states(1)}), workers=2))
-    with pytest.raises(SkewlessError, match=r"is not complete: batch 4 has 1 files"):
+    with pytest.raises(SkewlessError, match=r"is incomplete: batch 4 has 1 manifests"):
         before(store, 5)
     store.commit(4, 1, manifest({}, workers=2))
     assert before(store, 5).places
     with pytest.raises(SkewlessError, match="belongs to another query"):
         before(store, 5, "another")
-    with pytest.raises(SkewlessError, match=r"lies in 8 substreams, the grouping has 9"):
+    with pytest.raises(SkewlessError, match=r"is in 8 substreams, the grouping has 9"):
         store.before(5, "q", 9)
     with pytest.raises(SkewlessError, match=r"is of batch 4, the query at batch 3: its checkpoint is older"):
         before(store, 3)

@@ -15,7 +15,8 @@ from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings import make_grouping
 from skewless.metrics import LatencyHistogram, imbalance, stddev, throughput, variance
 from skewless.metrics.latency import bucket_of
-from skewless.storage.ledger import SAMPLE, Ledger, WorkerReport, sample_hashes
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import SAMPLE, WorkerReport, sample_hashes
 
 SETTLE_S: Final = 30.0
 """Seconds without a new report after which the last batch counts as complete."""

@@ -36,7 +36,7 @@ from skewless.runner.work_directory import claim, directory, is_empty, make_dire
 from skewless.spark.deploy.session import one_line_errors
 from skewless.spark.grouped import group
 from skewless.spark.work import Cost
-from skewless.storage.batch_directory import SharedDirectory
+from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 
 _POLL_S: Final = 1
@@ -343,9 +343,7 @@ class _Run:
         if source.n_sources is not None:
             return source.n_sources
         if isinstance(source, KafkaInput):
-            return partitions_of(
-                SharedDirectory(self._query).read("offsets", str(batch)).decode(), source.address.topic
-            )
+            return partitions_of(BatchDirectory(self._query).read(f"offsets/{batch}").decode(), source.address.topic)
         return len(self._ledger.last_sources(before=batch + 1)[0])
 
     def _send_metrics(self, batches: Sequence[BatchMetrics]) -> None:

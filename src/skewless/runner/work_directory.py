@@ -6,19 +6,18 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
 
-from skewless.errors import SkewlessError
+from skewless.errors import StorageError
+from skewless.storage.batch_directory import FAILURES, absolute, open_file_system
 
 
 @contextmanager
 def directory(given: str | None) -> Iterator[str]:
     if given is not None:
-        yield given if is_uri(given) else str(Path(given).absolute())
+        yield absolute(given)
         return
     with tempfile.TemporaryDirectory(prefix="skewless-", ignore_cleanup_errors=True) as temporary:
         yield temporary
@@ -26,10 +25,9 @@ def directory(given: str | None) -> Iterator[str]:
 
 def _open(path: str) -> tuple[fs.FileSystem, str]:
     try:
-        system, place = fs.FileSystem.from_uri(path if is_uri(path) else Path(path).absolute().as_uri())
-    except (OSError, pa.ArrowException) as error:
-        raise SkewlessError(f"cannot open {path}: {error}") from error
-    return system, place
+        return open_file_system(path)
+    except FAILURES as error:
+        raise StorageError(f"cannot open {path}: {error}") from error
 
 
 def make_directory(path: str) -> None:
@@ -37,13 +35,13 @@ def make_directory(path: str) -> None:
     try:
         system.create_dir(place, recursive=True)
     except OSError as error:
-        raise SkewlessError(f"cannot write to {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write to {path}: {error.strerror or error}") from error
 
 
 def is_empty(path: str) -> bool:
     system, place = _open(path)
     if system.get_file_info(place).type == fs.FileType.File:
-        raise SkewlessError(f"{path} is a file: give a directory")
+        raise StorageError(f"{path} is a file: give a directory")
     return not system.get_file_info(fs.FileSelector(place, allow_not_found=True))
 
 
@@ -64,7 +62,7 @@ def claim(work: str, fingerprint: dict[str, Any]) -> bool:
     text = json.dumps(fingerprint, sort_keys=True, default=str)
     if system.get_file_info(place).type == fs.FileType.NotFound:
         if not is_empty(work):
-            raise SkewlessError(f"{work} is not empty and not the checkpoint of a run: take another directory")
+            raise StorageError(f"{work} is not empty and not the checkpoint of a run: take another directory")
         with system.open_output_stream(place) as stream:
             stream.write(text.encode())
         return False
@@ -73,11 +71,7 @@ def claim(work: str, fingerprint: dict[str, Any]) -> bool:
     new = json.loads(text)
     changed = [name for name in new if old.get(name) != new[name]]
     if changed:
-        raise SkewlessError(
+        raise StorageError(
             f"the checkpoint {work} belongs to a run with another {' and '.join(changed)}: take another directory"
         )
     return True
-
-
-def is_uri(path: str) -> bool:
-    return "://" in path

@@ -35,7 +35,7 @@ from skewless.spark.merge import (
 from skewless.spark.route import require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost, Work
-from skewless.storage.batch_directory import SharedDirectory, absolute
+from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 from skewless.storage.state_store import StateStore
 
@@ -254,10 +254,8 @@ class Grouped:
             event_time=self._event_time(time, watermark),
             cost=self.cost,
             ledger=self.ledger,
-            store=StateStore(uri=absolute(state), schema=processing.state_schema)
-            if self.df.isStreaming and state
-            else None,
-            rejects=None if rejects is None else SharedDirectory(absolute(rejects)),
+            store=StateStore(uri=state, schema=processing.state_schema) if self.df.isStreaming and state else None,
+            rejects=None if rejects is None else BatchDirectory(rejects),
         )
         routed = worker_and_arrival(keys, self.grouping, self.ledger, self.seed, work.n_substreams)
         sent = rows.withColumn(WORKER, routed).select(

@@ -25,7 +25,7 @@ from skewless.processors.processing import END, HASH, Processed, Processing, Rej
 from skewless.processors.substreams import representatives, substreams_of
 from skewless.spark.route import begin, micro_batch
 from skewless.spark.work import Cost, make_report
-from skewless.storage.batch_directory import SharedDirectory
+from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 from skewless.storage.state_store import KEEP, Before, Manifest, Place, StateStore
 
@@ -77,7 +77,7 @@ class StatefulWork:
     cost: Cost | None = None
     ledger: Ledger | None = None
     store: StateStore | None = None
-    rejects: SharedDirectory | None = None
+    rejects: BatchDirectory | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -142,7 +142,7 @@ class StatefulWork:
         name = f"batch-{batch:012d}-worker-{worker}.jsonl"
         if rejects or _is_there(self.rejects, name):
             lines = (json.dumps(_plain(asdict(reject)), default=str, ensure_ascii=False) for reject in rejects)
-            self.rejects.write("", name, "".join(f"{line}\n" for line in lines).encode())
+            self.rejects.write(name, "".join(f"{line}\n" for line in lines).encode())
 
     def report(self, arrived: pa.Table, batch: int, worker: int, busy_s: float, **more: int) -> None:
         """Tell the ledger, where there is one, what the worker has done."""
@@ -252,9 +252,9 @@ def _by_substream(states: pa.Table, n_substreams: int) -> dict[int, pa.Table]:
     }
 
 
-def _is_there(directory: SharedDirectory, name: str) -> bool:
+def _is_there(directory: BatchDirectory, name: str) -> bool:
     try:
-        directory.read("", name)
+        directory.read(name)
     except FileNotFoundError:
         return False
     return True

@@ -19,7 +19,8 @@ from skewless.errors import SkewlessError
 from skewless.hashing import hash_keys
 from skewless.spark.merge import PACKED, TIME, pack, safe_names
 from skewless.spark.route import micro_batch
-from skewless.storage.ledger import SAMPLE, TOP, Ledger, WorkerReport
+from skewless.storage.ledger import Ledger
+from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport
 
 PANE: Final = "skewless_pane"
 ROWS: Final = "skewless_rows"

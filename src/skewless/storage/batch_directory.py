@@ -1,4 +1,4 @@
-"""A directory that driver and executors share: local, or any URI that `pyarrow.fs` opens."""
+"""A directory that driver and executors share, with a folder per micro-batch: local, or a URI of `pyarrow.fs`."""
 
 from __future__ import annotations
 
@@ -15,80 +15,152 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-# What pyarrow.fs raises when a directory is not there, not writable, not known, or of a kind that is not installed.
+# What pyarrow.fs raises when a directory is missing, not writable, unknown, or of a kind that is not installed.
 FAILURES: Final = (OSError, ValueError, ImportError, NotImplementedError, pa.ArrowException)
 
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C:\ is a path
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a scheme has two letters or more: C:/ is a path
+_BATCH: Final = re.compile(r"\d{12,}")
 _PAUSES_S: Final = (0.1, 0.5, 2.0)
 
 _log: Final = logging.getLogger(__name__)
-_Read = TypeVar("_Read")
+_Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
-class SharedDirectory:
-    """Files in folders below `uri`. A file is written under a temporary name and renamed: nobody reads half of one."""
+def is_uri(path: str) -> bool:
+    """Whether a path names a file system as well; all others are local.
 
-    uri: str
-
-    def numbered(self, folder: str, pattern: re.Pattern[str]) -> list[tuple[int, str]]:
-        """List the names in a folder that match a pattern, by the number in its first group."""
-        system, root = _open(self.uri)
-        names = [info.base_name for info in system.get_file_info(fs.FileSelector(_join(root, folder)))]
-        return sorted((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match)
-
-    def read(self, folder: str, name: str) -> bytes:
-        system, root = _open(self.uri)
-        with system.open_input_stream(_join(root, folder, name), compression=None) as stream:
-            content: bytes = stream.read()
-        return content
-
-    def open(self, folder: str, name: str) -> Any:
-        """Open a file to read parts of it: mapped into memory where it is local."""
-        system, root = _open(self.uri)
-        path = _join(root, folder, name)
-        return pa.memory_map(path) if isinstance(system, fs.LocalFileSystem) else system.open_input_file(path)
-
-    def write(self, folder: str, name: str, content: bytes | pa.Buffer) -> None:
-        system, root = _open(self.uri)
-        system.create_dir(_join(root, folder), recursive=True)
-        temporary = _join(root, folder, f".{name}.{uuid4().hex}")  # attempts of one task may write at the same time
-        try:
-            with system.open_output_stream(temporary, compression=None) as stream:
-                stream.write(content)
-            system.move(temporary, _join(root, folder, name))
-        except FAILURES:
-            _discard(system, temporary)
-            raise
-
-    def remove(self, folder: str) -> None:
-        system, root = _open(self.uri)
-        system.delete_dir(_join(root, folder))
+    >>> [is_uri(path) for path in ("s3://bucket/x", "file:/tmp/x", "/tmp/x", "C:/x", "a:b")]
+    [True, True, False, False, False]
+    """
+    return _URI.match(path) is not None
 
 
-def absolute(uri: str) -> str:
-    """Give a path that means the same in executors, which run in directories of their own; URIs are left alone."""
-    return uri if _URI.match(uri) else str(Path(uri).absolute())
+def absolute(path: str) -> str:
+    """Return a path that means the same in executors, which have working directories of their own; URIs as they are."""
+    return path if is_uri(path) else str(Path(path).absolute())
 
 
-def patiently(read: Callable[[], _Read]) -> _Read:
-    """Try again for some seconds what fails, before it may fail."""
+@lru_cache(maxsize=16)
+def open_file_system(path: str) -> tuple[Any, str]:
+    """Return the file system of a path or URI, and the path within it. Raises one of `FAILURES`.
+
+    Opened once per process, as a connection to an object store is slow to make.
+    """
+    if not is_uri(path):
+        return fs.LocalFileSystem(), Path(path).absolute().as_posix()
+    system, root = fs.FileSystem.from_uri(path)
+    return system, root.rstrip("/")
+
+
+def retry(read: Callable[[], _Value]) -> _Value:
+    """Call a function that reads, several times within a few seconds, until it succeeds."""
     for pause_s in _PAUSES_S:
         try:
             return read()
-        except FAILURES as error:  # noqa: PERF203 - to try again is what the loop is for
+        except FAILURES as error:  # noqa: PERF203 - catching is what the loop is for
             _log.warning("%s: trying again in %s s", error, pause_s)
             sleep(pause_s)
     return read()
 
 
-@lru_cache(maxsize=16)
-def _open(uri: str) -> tuple[Any, str]:
-    """Open a file system once per process: a connection to an object store is slow to make."""
-    if not _URI.match(uri):
-        return fs.LocalFileSystem(), Path(uri).as_posix()
-    system, root = fs.FileSystem.from_uri(uri)
-    return system, root.rstrip("/")
+def file_of(batch: int, name: str) -> str:
+    """Return the path of a batch's file.
+
+    >>> file_of(7, "source-0.npz")
+    '000000000007/source-0.npz'
+    """
+    return f"{_folder(batch)}/{name}"
+
+
+@dataclass(frozen=True)
+class BatchDirectory:
+    """Files below a directory, most of them in the folder of a micro-batch.
+
+    `names`, `read`, `open`, `write` and `remove` are all that ever touches the file system; paths are relative to the
+    directory. Each raises one of `FAILURES`.
+
+    Parameters
+    ----------
+    uri : str
+        A local path, or any URI that `pyarrow.fs` opens.
+    """
+
+    uri: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", absolute(self.uri))
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names of the files and folders in a folder."""
+        system, path = self._locate(folder)
+        return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        system, path = self._locate(path)
+        with system.open_input_stream(path, compression=None) as stream:
+            content: bytes = stream.read()
+        return content
+
+    def open(self, path: str) -> Any:
+        """Open a file to read parts of it: mapped into memory where it is local."""
+        system, path = self._locate(path)
+        return pa.memory_map(path) if isinstance(system, fs.LocalFileSystem) else system.open_input_file(path)
+
+    def write(self, path: str, content: bytes | pa.Buffer) -> None:
+        """Write a file under a temporary name and rename it: nobody ever reads half of one."""
+        system, path = self._locate(path)
+        folder, _, name = path.rpartition("/")
+        system.create_dir(folder, recursive=True)
+        temporary = f"{folder}/.{name}.{uuid4().hex}"  # attempts of one task may write at the same time
+        try:
+            with system.open_output_stream(temporary, compression=None) as stream:
+                stream.write(content)
+            system.move(temporary, path)
+        except FAILURES:
+            _discard(system, temporary)
+            raise
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder with all its files."""
+        system, path = self._locate(folder)
+        system.delete_dir(path)
+
+    def batches(self) -> list[int]:
+        """Return the batches that have a folder, in order; none if there is no directory yet."""
+        try:
+            return sorted(int(name) for name in self.names() if _BATCH.fullmatch(name))
+        except FileNotFoundError:
+            return []
+
+    def numbered(self, batch: int, prefix: str, suffix: str) -> dict[int, str]:
+        """Return the paths of a batch's files `<prefix><number><suffix>` by their number, in order."""
+        pattern = re.compile(rf"{re.escape(prefix)}(\d+){re.escape(suffix)}")
+        matches = filter(None, map(pattern.fullmatch, self.names(_folder(batch))))
+        return dict(sorted((int(match[1]), file_of(batch, match[0])) for match in matches))
+
+    def remove_old(self, batch: int, keep: int) -> None:
+        """Remove the batches that are older than the last one before `batch` by more than `keep`.
+
+        That one is kept however old it is: `batch` reads it, and may be repeated. What cannot be removed now is
+        removed the next time.
+        """
+        try:
+            batches = self.batches()
+            last = max((number for number in batches if number < batch), default=batch)
+            for old in batches:
+                if old < last - keep:
+                    self.remove(_folder(old))
+        except FAILURES as error:
+            _log.debug("%s: could not remove old batches: %s", self.uri, error)
+
+    def _locate(self, path: str) -> tuple[Any, str]:
+        system, root = open_file_system(self.uri)
+        return system, f"{root}/{path}" if path else root
+
+
+def _folder(batch: int) -> str:
+    return f"{batch:012d}"
 
 
 def _discard(system: Any, path: str) -> None:
@@ -96,7 +168,3 @@ def _discard(system: Any, path: str) -> None:
         system.delete_file(path)
     except FAILURES:
         _log.debug("could not remove %s", path)
-
-
-def _join(*parts: str) -> str:
-    return "/".join(part for part in parts if part)

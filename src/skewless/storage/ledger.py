@@ -1,91 +1,27 @@
-"""The ledger: tiny files per micro-batch, through which sources learn from one another and observers look on."""
+"""The ledger: small files per micro-batch, from which sources learn what the others know, and observers read."""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, Final
-from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, StorageError, require_at_least
 from skewless.groupings.base import State
-from skewless.storage.batch_directory import FAILURES, SharedDirectory, absolute, patiently
-
-SAMPLE: Final = 4096
-"""Key hashes that a worker's report holds at most."""
-TOP: Final = 20
-"""Keys that a worker's report names at most."""
+from skewless.storage.batch_directory import FAILURES, BatchDirectory, absolute, file_of, retry
+from skewless.storage.npz import pack, unpack
+from skewless.storage.worker_report import WorkerReport
 
 _OWNER: Final = "ledger.json"
 _CLOCK: Final = "now_ms"
-_BATCH: Final = re.compile(r"(\d{12,})")
-_SOURCE: Final = re.compile(r"source-(\d+)\.npz")
-_WORKER: Final = re.compile(r"worker-(\d+)\.npz")
-_COUNTS: Final = ("worker", "tuples", "keys", "state_keys", "moved_keys", "rejected")
+_ANOTHER: Final = "use another directory, or delete this one"
 
 _log: Final = logging.getLogger(__name__)
-
-
-def sample_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Give the smallest `SAMPLE` distinct hashes, in order: the same keys on every worker, whatever their number.
-
-    >>> sample_hashes(np.array([7, 3, 7], dtype=np.uint64)).tolist()
-    [3, 7]
-    """
-    return np.unique(np.asarray(hashes, dtype=np.uint64))[:SAMPLE]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WorkerReport:
-    """What one worker did in one batch.
-
-    Parameters
-    ----------
-    worker: its number
-    tuples: how many it got
-    keys: how many distinct keys these had, exactly
-    busy_s: seconds of work
-    finished_ms: wall clock when it was done, in milliseconds since 1970
-    hashes: the smallest `SAMPLE` hashes of its keys (see `sample_hashes`); all of them if there are no more
-    top_keys, top_counts: its `TOP` most frequent keys by name, with their tuples on this worker
-    state_keys: keys whose state it holds afterwards
-    moved_keys: keys whose state it has taken over from another worker
-    rejected: rows that it has set aside
-
-    """
-
-    worker: int
-    tuples: int
-    keys: int
-    busy_s: float
-    finished_ms: int
-    hashes: NDArray[np.uint64]
-    top_keys: list[str]
-    top_counts: list[int]
-    state_keys: int = 0
-    moved_keys: int = 0
-    rejected: int = 0
-
-    def __post_init__(self) -> None:
-        for name in _COUNTS:
-            require_at_least(name, getattr(self, name), 0)
-        if self.hashes.dtype != np.uint64 or self.hashes.shape != (min(self.keys, SAMPLE),):
-            raise SkewlessError(
-                f"hashes must be the {min(self.keys, SAMPLE)} smallest hashes (uint64) of {self.keys} keys; "
-                f"got {self.hashes.dtype} of shape {self.hashes.shape}"
-            )
-        if not len(self.top_keys) == len(self.top_counts) <= TOP:
-            raise SkewlessError(
-                f"top_keys and top_counts must be of one length, at most {TOP}; "
-                f"got {len(self.top_keys)} and {len(self.top_counts)}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +29,14 @@ class Ledger:
     """A directory that all executors reach: router states and worker reports, a folder per micro-batch.
 
     Reading and writing in tasks never fails: a file that is missing or broken costs balance, never correctness, so
-    it ends in a warning in the log. Files are written under a temporary name and renamed, so nobody reads half of one.
+    it only causes a warning in the log.
 
     Parameters
     ----------
-    uri: a local path, or any URI that `pyarrow.fs` opens
-    keep: batches that stay before they are removed
-
+    uri : str
+        A local path, or any URI that `pyarrow.fs` opens.
+    keep : int
+        Batches that are kept beside the current one; older ones are removed.
     """
 
     uri: str
@@ -108,22 +45,29 @@ class Ledger:
     def __post_init__(self) -> None:
         require_at_least("keep", self.keep, 1)
         if not self.uri:
-            raise SkewlessError("a ledger needs a directory; got an empty path")
+            raise ConfigurationError("{ledger} must be a directory or a URI; got an empty path", subject="ledger")
         object.__setattr__(self, "uri", absolute(self.uri))
 
     @property
-    def _directory(self) -> SharedDirectory:
-        return SharedDirectory(self.uri)
+    def directory(self) -> BatchDirectory:
+        """Where the files are."""
+        return BatchDirectory(self.uri)
 
     def claim(self, fingerprint: Mapping[str, Any]) -> None:
-        """Take the directory for a query, before it starts; refuse one whose states another configuration wrote."""
-        new = _normal(fingerprint)
+        """Take the directory for a query, before it starts; refuse one whose states another configuration wrote.
+
+        Parameters
+        ----------
+        fingerprint : mapping
+            What must be the same in every run that uses the directory; text and numbers only.
+        """
+        new = _as_json(fingerprint)
         old = self.owner()
         if old is None:
             try:
-                self._directory.write("", _OWNER, (json.dumps(new, indent=2) + "\n").encode())
+                self.directory.write(_OWNER, (json.dumps(new, indent=2) + "\n").encode())
             except FAILURES as error:
-                raise SkewlessError(f"cannot write the ledger {self.uri}: {error}") from error
+                raise StorageError(f"cannot write the ledger {self.uri}: {error}", subject="ledger") from error
             return
         differences = [
             f"{name} {_shown(old, name)} → {_shown(new, name)}"
@@ -131,49 +75,54 @@ class Ledger:
             if _shown(old, name) != _shown(new, name)
         ]
         if differences:
-            raise SkewlessError(
-                f"the ledger {self.uri} belongs to another configuration: {', '.join(differences)}. "
-                "Use another directory, or delete this one"
+            raise StorageError(
+                f"the ledger {self.uri} belongs to another configuration: {', '.join(differences)}",
+                subject="ledger",
+                hint=_ANOTHER,
             )
 
     def owner(self) -> dict[str, Any] | None:
-        """Read the fingerprint of the query that claimed the directory; None if there is none."""
+        """Return the fingerprint of the query that claimed the directory; None if there is none."""
         try:
-            text = self._directory.read("", _OWNER)
+            text = self.directory.read(_OWNER)
         except FileNotFoundError:
             return None
         except FAILURES as error:
-            raise SkewlessError(f"cannot read the ledger {self.uri}: {error}") from error
+            raise StorageError(f"cannot read the ledger {self.uri}: {error}", subject="ledger") from error
         try:
             content = json.loads(text)
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise SkewlessError(
-                f"{_OWNER} in the ledger {self.uri} is broken: use another directory, or delete this one"
-            )
+            raise StorageError(f"{_OWNER} in the ledger {self.uri} is broken", subject="ledger", hint=_ANOTHER)
         return content
 
     def write_source(self, batch: int, source: int, state: State, now_ms: int) -> None:
         """Keep a router's state at the end of a batch; source 0 also removes the batches that are too old."""
         if _CLOCK in state:
-            raise SkewlessError(f"a state must not have an entry {_CLOCK!r}: the ledger keeps the clock there")
-        self._try_to_write(_folder(batch), f"source-{source}.npz", {**state, _CLOCK: np.int64(now_ms)})
+            raise ConfigurationError(f"a state must not have an entry {_CLOCK!r}: the ledger keeps the clock there")
+        self._try_to_write(file_of(batch, f"source-{source}.npz"), {**state, _CLOCK: np.int64(now_ms)})
         if source == 0:
-            self._forget(batch - self.keep)
+            self.directory.remove_old(batch, self.keep - 1)
 
     def last_sources(self, before: int, *, must_agree: bool = False) -> tuple[dict[int, State], int]:
-        """Read the states by source, in their order, and the clock of the last earlier batch that has any, or nothing.
+        """Return the states by source, in order, and the clock of the last earlier batch that has any.
 
         Not every batch has states, nor every source in a batch: where there were no rows, there was nothing to route.
-        A batch with a broken file is passed over whole: half of it would be another history.
+        A batch with a broken file is skipped as a whole: half of it would be another history.
 
-        A directory that does not answer looks as if there were no history. Where all readers `must_agree` on it, that
-        is tried again for some seconds and then an error: broken is broken for all of them, out of reach is not.
+        Parameters
+        ----------
+        before : int
+            The batch that wants to learn from an earlier one.
+        must_agree : bool
+            Whether all readers need the same answer. A directory that is out of reach looks as if there were no
+            history; with `must_agree`, reading is retried for some seconds and then fails. A broken file is broken
+            for all readers, a directory out of reach is not.
         """
         try:
-            batches = patiently(self.batches) if must_agree else self.batches()
-        except SkewlessError as error:
+            batches = retry(self.batches) if must_agree else self.batches()
+        except StorageError as error:
             if must_agree:
                 raise
             _log.warning("%s", error)
@@ -187,25 +136,15 @@ class Ledger:
 
     def write_worker(self, batch: int, report: WorkerReport) -> None:
         """Keep a worker's report on a batch."""
-        numbers = {name: np.asarray(getattr(report, name)) for name in (*_COUNTS, "finished_ms")}
-        # Text as JSON in bytes: NumPy's own text arrays lose zeros at the end and pad every key to the longest.
-        names = np.frombuffer(json.dumps(report.top_keys).encode(), dtype=np.uint8)
-        arrays = {
-            **numbers,
-            "busy_s": np.float64(report.busy_s),
-            "hashes": report.hashes,
-            "top_keys": names,
-            "top_counts": np.array(report.top_counts, dtype=np.int64),
-        }
-        self._try_to_write(_folder(batch), f"worker-{report.worker}.npz", arrays)
+        self._try_to_write(file_of(batch, f"worker-{report.worker}.npz"), report.as_arrays())
 
     def read_workers(self, batch: int) -> list[WorkerReport]:
-        """Read the reports on a batch, in the order of workers; broken ones are left out."""
-        reports = (self._report(batch, worker, name) for worker, name in self._listed(batch, _WORKER))
+        """Return the reports on a batch, in the order of workers, without the broken ones."""
+        reports = (self._report(worker, path) for worker, path in self._files(batch, "worker-").items())
         return [report for report in reports if report is not None]
 
     def last_work(self, before: int, n_workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Give the tuples and the busy seconds of each worker in the last earlier batch that has reports."""
+        """Return the rows and the busy seconds of each worker in the last earlier batch that has reports."""
         tuples, busy_s = np.zeros(n_workers, dtype=np.int64), np.zeros(n_workers)
         for batch in reversed([batch for batch in self.batches() if batch < before]):
             if reports := self.read_workers(batch):
@@ -215,39 +154,38 @@ class Ledger:
         return tuples, busy_s
 
     def workers(self, batch: int) -> list[int]:
-        """List the workers that have reported on a batch, without reading what they say."""
-        return [worker for worker, _ in self._listed(batch, _WORKER)]
+        """Return the workers that have reported on a batch, without reading their reports."""
+        return [*self._files(batch, "worker-")]
 
     def clock(self, batch: int) -> int | None:
-        """Give the time at which a batch began, in milliseconds since 1970; None if no source tells."""
-        clocks = (self._clock(batch, name) for _, name in self._listed(batch, _SOURCE))
+        """Return the time at which a batch started, in milliseconds since 1970; None if no source has recorded it."""
+        clocks = map(self._clock, self._files(batch, "source-").values())
         return next((clock for clock in clocks if clock is not None), None)
 
     def batches(self) -> list[int]:
-        """List the batches that are there."""
+        """Return the batches that have a folder, in order."""
         try:
-            return [batch for batch, _ in self._directory.numbered("", _BATCH)]
-        except FileNotFoundError:
-            return []
+            return self.directory.batches()
         except FAILURES as error:
-            raise SkewlessError(f"cannot read the ledger {self.uri}: {error}") from error
+            raise StorageError(f"cannot read the ledger {self.uri}: {error}", subject="ledger") from error
 
     def _states(self, batch: int, *, must_agree: bool) -> tuple[dict[int, State], int]:
-        """Read the states that are there. All have the batch's clock: those of an older one an earlier run left."""
+        """Return the states that have the batch's clock: those with an older one were left by an earlier run."""
 
         def read() -> dict[int, bytes]:
-            files = self._directory.numbered(_folder(batch), _SOURCE)
-            return {source: self._directory.read(_folder(batch), name) for source, name in files}
+            files = self.directory.numbered(batch, "source-", ".npz")
+            return {source: self.directory.read(path) for source, path in files.items()}
 
         try:
-            contents = patiently(read) if must_agree else read()
+            contents = retry(read) if must_agree else read()
         except FAILURES as error:
             if must_agree:
-                raise SkewlessError(f"cannot read the ledger {self.uri}, batch {batch}: {error}") from error
+                problem = f"cannot read the ledger {self.uri}, batch {batch}: {error}"
+                raise StorageError(problem, subject="ledger") from error
             _log.warning("ledger %s: cannot read the states of batch %d: %s", self.uri, batch, error)
             return {}, 0
         try:
-            states = {source: _unpack(content) for source, content in contents.items()}
+            states = {source: unpack(content) for source, content in contents.items()}
             clocks = {source: int(state.pop(_CLOCK)) for source, state in states.items()}
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and none of it may fail a task
             _log.warning("ledger %s: the states of batch %d are broken: %s", self.uri, batch, error)
@@ -255,89 +193,47 @@ class Ledger:
         now_ms = max(clocks.values(), default=0)
         return {source: state for source, state in states.items() if clocks[source] == now_ms}, now_ms
 
-    def _clock(self, batch: int, name: str) -> int | None:
+    def _clock(self, path: str) -> int | None:
         try:
-            return int(_unpack(self._directory.read(_folder(batch), name))[_CLOCK])
+            return int(unpack(self.directory.read(path))[_CLOCK])
         except Exception as error:  # noqa: BLE001 - as in _states
-            _log.warning("ledger %s: no clock in %s of batch %d: %s", self.uri, name, batch, error)
+            _log.warning("ledger %s: no clock in %s: %s", self.uri, path, error)
             return None
 
-    def _report(self, batch: int, worker: int, name: str) -> WorkerReport | None:
+    def _report(self, worker: int, path: str) -> WorkerReport | None:
         try:
-            report = _as_report(_unpack(self._directory.read(_folder(batch), name)))
-            if report.worker != worker:
-                raise SkewlessError(f"it is about worker {report.worker}")  # noqa: TRY301 - as in _states
+            report = WorkerReport.from_arrays(unpack(self.directory.read(path)))
         except Exception as error:  # noqa: BLE001 - as in _states
-            _log.warning("ledger %s: left out %s of batch %d: %s", self.uri, name, batch, error)
+            _log.warning("ledger %s: ignoring %s: %s", self.uri, path, error)
+            return None
+        if report.worker != worker:
+            _log.warning("ledger %s: ignoring %s: it is about worker %d", self.uri, path, report.worker)
             return None
         return report
 
-    def _forget(self, before: int) -> None:
+    def _files(self, batch: int, prefix: str) -> dict[int, str]:
         try:
-            for batch, name in self._directory.numbered("", _BATCH):
-                if batch < before:
-                    self._directory.remove(name)
-        except FAILURES as error:
-            _log.debug("ledger %s: could not remove old batches: %s", self.uri, error)
-
-    def _listed(self, batch: int, pattern: re.Pattern[str]) -> list[tuple[int, str]]:
-        try:
-            return self._directory.numbered(_folder(batch), pattern)
+            return self.directory.numbered(batch, prefix, ".npz")
         except FAILURES as error:
             _log.warning("ledger %s: cannot list batch %d: %s", self.uri, batch, error)
-            return []
+            return {}
 
-    def _try_to_write(self, folder: str, name: str, arrays: Mapping[str, Any]) -> None:
-        content = _pack(arrays)
+    def _try_to_write(self, path: str, arrays: Mapping[str, Any]) -> None:
+        content = pack(arrays)
         try:
-            self._directory.write(folder, name, content)
+            self.directory.write(path, content)
         except FAILURES as error:
-            _log.warning("ledger %s: could not write %s/%s: %s", self.uri, folder, name, error)
+            _log.warning("ledger %s: could not write %s: %s", self.uri, path, error)
 
 
-def _folder(batch: int) -> str:
-    return f"{batch:012d}"
-
-
-def _normal(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+def _as_json(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fingerprint as it will be read again: tuples as lists."""
     try:
-        normal: dict[str, Any] = json.loads(json.dumps(dict(fingerprint)))
+        content: dict[str, Any] = json.loads(json.dumps(dict(fingerprint)))
     except TypeError as error:
-        raise SkewlessError(f"a fingerprint holds text and numbers only: {error}") from error
-    return normal
+        raise ConfigurationError(f"a fingerprint can hold text and numbers only: {error}") from error
+    return content
 
 
 def _shown(fingerprint: Mapping[str, Any], name: str) -> str:
     return json.dumps(fingerprint[name], sort_keys=True, ensure_ascii=False) if name in fingerprint else "nothing"
-
-
-def _pack(arrays: Mapping[str, Any]) -> bytes:
-    """Write arrays as `np.savez` does, but under any name, never pickled, and the same bytes every time."""
-    content = BytesIO()
-    with ZipFile(content, "w") as archive:
-        for name, array in arrays.items():
-            member = BytesIO()
-            np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-            archive.writestr(ZipInfo(f"{name}.npy"), member.getvalue())
-    return content.getvalue()
-
-
-def _unpack(content: bytes) -> State:
-    return dict(_members(content))
-
-
-def _members(content: bytes) -> Iterator[tuple[str, NDArray[Any]]]:
-    with ZipFile(BytesIO(content)) as archive:
-        for name in archive.namelist():  # reading a whole member checks its sum before NumPy sees it
-            yield name.removesuffix(".npy"), np.load(BytesIO(archive.read(name)), allow_pickle=False)
-
-
-def _as_report(arrays: State) -> WorkerReport:
-    return WorkerReport(
-        **{name: int(arrays[name]) for name in _COUNTS},
-        busy_s=float(arrays["busy_s"]),
-        finished_ms=int(arrays["finished_ms"]),
-        hashes=arrays["hashes"],
-        top_keys=json.loads(arrays["top_keys"].tobytes()),
-        top_counts=arrays["top_counts"].tolist(),
-    )

@@ -1,10 +1,10 @@
-"""Where keyed state lives: in files of a shared directory, by micro-batch and substream, so that any worker can go on.
+"""The state store: keyed state in files of a shared directory, by micro-batch and substream, readable by any worker.
 
-`<batch>/worker-<w>.json` is a worker's manifest of a batch: for each substream that it owned, the file and the place in
-it where the state lies. `<batch>/worker-<w>-<…>.arrow` has the states that changed, a record batch per substream. A
-batch reads the manifests of the one before and writes its own; nothing is ever written over. So a batch can be repeated
-at any time, a substream changes its owner by being read by another, and of the attempts at a task the last to finish
-counts as a whole.
+`<batch>/worker-<w>.json` is a worker's manifest of a batch: for each substream that it owned, the file and the position
+in it of the state. `<batch>/worker-<w>-<…>.arrow` has the states that changed, a record batch per substream. A batch
+reads the manifests of the one before and writes its own; nothing is ever overwritten. So a batch can be repeated at any
+time, a substream changes its owner simply by being read by another, and of several attempts at a task the last to
+finish counts as a whole.
 
 A substream that does not change stays in its old file, but not for ever: what is older than `KEEP` batches is copied,
 and its folder removed.
@@ -13,32 +13,26 @@ and its folder removed.
 from __future__ import annotations
 
 import json
-import logging
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.errors import SkewlessError
+from skewless.errors import StorageError
 from skewless.processors.processing import EXPIRES
-from skewless.storage.batch_directory import FAILURES, SharedDirectory, patiently
+from skewless.storage.batch_directory import BatchDirectory, absolute, file_of, retry
 
 KEEP: Final = 50
 """Batches after which a state that has not changed is copied to a new file."""
 
-_BATCH: Final = re.compile(r"(\d{12,})")
-_MANIFEST: Final = re.compile(r"worker-(\d+)\.json")
-
-_log: Final = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the state of a substream lies, how many keys it has, and when the first of them expires."""
+    """Where the state of a substream is, how many keys it has, and when the first of them expires."""
 
     batch: int
     file: str
@@ -47,7 +41,7 @@ class Place:
     expires_ms: int | None
 
     def is_due(self, now_ms: int | None) -> bool:
-        """Say whether a key there has expired; None is a time before all others."""
+        """Whether a key there has expired; a time of None is before all others."""
         return self.expires_ms is not None and now_ms is not None and self.expires_ms <= now_ms
 
 
@@ -55,9 +49,18 @@ class Place:
 class Manifest:
     """What a worker holds after a batch.
 
-    `query` is Spark's name for the query, which stays the same when it starts again from its checkpoint; `workers` how
-    many there are; `substreams` how many keys are put into; `latest_ms` the latest event time that any worker had seen
-    before, or this one now.
+    Parameters
+    ----------
+    query : str
+        Spark's identifier of the query, which stays the same when it restarts from its checkpoint.
+    workers : int
+        Number of workers.
+    substreams : int
+        Number of substreams into which keys are hashed.
+    latest_ms : int or None
+        The latest event time that any worker had seen before the batch, or this one in it.
+    places : dict
+        Where the state of each substream is.
     """
 
     query: str
@@ -67,12 +70,12 @@ class Manifest:
     places: dict[int, Place] = field(default_factory=dict)
 
     def as_json(self) -> bytes:
-        """Write it down."""
+        """Return the manifest as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def of_json(cls, text: bytes) -> Manifest:
-        """Read what `as_json` wrote."""
+        """Return the manifest that `as_json` wrote."""
         content = json.loads(text)
         places = {int(substream): Place(**place) for substream, place in content.pop("places").items()}
         return cls(**content, places=places)
@@ -80,7 +83,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Before:
-    """What all workers held before a batch: the place of each substream, and who owned it."""
+    """What all workers held before a batch: the place of each substream, and its owner."""
 
     places: Mapping[int, Place]
     owners: Mapping[int, int]
@@ -89,49 +92,68 @@ class Before:
 
 @dataclass(frozen=True, kw_only=True)
 class StateStore:
-    """The states of a query, in a directory of its own. Unlike a ledger it is needed for the answer: it never guesses.
+    """The states of a query, in a directory of its own.
 
-    What cannot be read or written fails the task, which Spark then tries again.
+    Unlike a ledger it is needed for the answer, so it never guesses: what cannot be read or written fails the task,
+    which Spark then retries.
+
+    Parameters
+    ----------
+    uri : str
+        A local path, or any URI that `pyarrow.fs` opens.
+    schema : pyarrow.Schema
+        The columns of a state.
     """
 
     uri: str
     schema: pa.Schema
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", absolute(self.uri))
+
     @property
-    def _directory(self) -> SharedDirectory:
-        return SharedDirectory(self.uri)
+    def directory(self) -> BatchDirectory:
+        """Where the files are."""
+        return BatchDirectory(self.uri)
 
     def before(self, batch: int, query: str, substreams: int) -> Before:
-        """Read the manifests of the last batch before this one; refuse what another query, or another run, wrote."""
-        batches = self._batches()
+        """Return what the last earlier batch left; refuse what another query, or another run, wrote."""
+        batches = self.directory.batches()
         later = [number for number in batches if number > batch]
         earlier = [number for number in batches if number < batch]
         if later:
-            raise SkewlessError(
+            raise StorageError(
                 f"the state in {self.uri} is of batch {later[-1]}, the query at batch {batch}: its checkpoint is older "
-                "than its state, or new. Give the checkpoint that belongs to it, or an empty directory"
+                "than its state, or new",
+                subject="state",
+                hint="use the checkpoint that belongs to it, or an empty directory",
             )
         if not earlier:
             if batch > 0:
-                raise SkewlessError(
-                    f"there is no state in {self.uri}, but the query is at batch {batch} already: give the directory "
-                    "that it had before, or begin with a new checkpoint"
+                raise StorageError(
+                    f"there is no state in {self.uri}, but the query is at batch {batch} already",
+                    subject="state",
+                    hint="use the directory that it had before, or start with a new checkpoint",
                 )
             return Before(places={}, owners={}, latest_ms=None)
-        manifests = patiently(lambda: self._manifests(earlier[-1]))
+        manifests = retry(partial(self._manifests, earlier[-1]))
         found = next(iter(manifests.values()), None)
         if found is None or len(manifests) != found.workers:
-            raise SkewlessError(
-                f"the state in {self.uri} is not complete: batch {earlier[-1]} has {len(manifests)} files"
+            raise StorageError(
+                f"the state in {self.uri} is incomplete: batch {earlier[-1]} has {len(manifests)} manifests",
+                subject="state",
             )
         if found.query != query:
-            raise SkewlessError(
-                f"the state in {self.uri} belongs to another query: take a directory for this one alone"
+            raise StorageError(
+                f"the state in {self.uri} belongs to another query",
+                subject="state",
+                hint="use a directory for this query alone",
             )
         if found.substreams != substreams:
-            raise SkewlessError(
-                f"the state in {self.uri} lies in {found.substreams} substreams, the grouping has {substreams}: take "
-                "as many workers as before, or a grouping with n_substreams as before"
+            raise StorageError(
+                f"the state in {self.uri} is in {found.substreams} substreams, the grouping has {substreams}",
+                subject="state",
+                hint="use as many {workers} as before, or a grouping with n_substreams as before",
             )
         return Before(
             places={key: place for manifest in manifests.values() for key, place in manifest.places.items()},
@@ -140,24 +162,25 @@ class StateStore:
         )
 
     def read(self, places: Iterable[Place]) -> pa.Table:
-        """Read the states at some places, as one table."""
-        by_file: dict[tuple[int, str], list[int]] = {}
+        """Return the states at some places, as one table."""
+        by_file: dict[str, list[int]] = {}
         for place in places:
-            by_file.setdefault((place.batch, place.file), []).append(place.index)
+            by_file.setdefault(file_of(place.batch, place.file), []).append(place.index)
         batches: list[pa.RecordBatch] = []
-        for (batch, file), indices in by_file.items():
-            with patiently(lambda batch=batch, file=file: self._directory.open(_folder(batch), file)) as source:  # type: ignore[misc]
+        for path, indices in by_file.items():
+            with retry(partial(self.directory.open, path)) as source:
                 reader = pa.ipc.open_file(source)
                 batches += [reader.get_batch(index) for index in indices]
         return pa.Table.from_batches(batches, self.schema)
 
     def write(self, batch: int, worker: int, states: Mapping[int, pa.Table]) -> dict[int, Place]:
-        """Write the states of substreams, none of them empty, into one file. Gives their places; a manifest makes them
-        count.
+        """Write the states of substreams, none of them empty, into one file, and return their places.
+
+        They count as soon as a manifest names them (see `commit`).
         """
-        name = f"worker-{worker}-{uuid4().hex[:12]}.arrow"
         if not states:
             return {}
+        name = f"worker-{worker}-{uuid4().hex[:12]}.arrow"
         sink = pa.BufferOutputStream()
         places = {}
         with pa.ipc.new_file(sink, self.schema) as writer:
@@ -166,39 +189,15 @@ class StateStore:
                 writer.write_batch(rows)
                 first = pc.min(rows.column(EXPIRES)).as_py()
                 places[substream] = Place(batch=batch, file=name, index=index, keys=rows.num_rows, expires_ms=first)
-        self._directory.write(_folder(batch), name, sink.getvalue())
+        self.directory.write(file_of(batch, name), sink.getvalue())
         return places
 
     def commit(self, batch: int, worker: int, manifest: Manifest) -> None:
-        """Make what a worker holds after a batch count; the first worker also removes what nobody needs any more."""
-        self._directory.write(_folder(batch), f"worker-{worker}.json", manifest.as_json())
+        """Write a worker's manifest of a batch; worker 0 also removes folders that no manifest can name any more."""
+        self.directory.write(file_of(batch, f"worker-{worker}.json"), manifest.as_json())
         if worker == 0:
-            self._forget(batch)
-
-    def _forget(self, batch: int) -> None:
-        """Remove folders of which no manifest can speak any more, neither of this batch nor of the one before.
-
-        The one before may lie far back: where a sink looks at no row, a batch leaves nothing.
-        """
-        try:
-            batches = self._batches()
-            last = max((number for number in batches if number < batch), default=batch)
-            for number in batches:
-                if number < last - KEEP:
-                    self._directory.remove(_folder(number))
-        except FAILURES as error:
-            _log.debug("state %s: could not remove old batches: %s", self.uri, error)
-
-    def _batches(self) -> list[int]:
-        try:
-            return [batch for batch, _ in self._directory.numbered("", _BATCH)]
-        except FileNotFoundError:
-            return []
+            self.directory.remove_old(batch, KEEP)
 
     def _manifests(self, batch: int) -> dict[int, Manifest]:
-        files = self._directory.numbered(_folder(batch), _MANIFEST)
-        return {worker: Manifest.of_json(self._directory.read(_folder(batch), name)) for worker, name in files}
-
-
-def _folder(batch: int) -> str:
-    return f"{batch:012d}"
+        files = self.directory.numbered(batch, "worker-", ".json")
+        return {worker: Manifest.of_json(self.directory.read(path)) for worker, path in files.items()}

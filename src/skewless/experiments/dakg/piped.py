@@ -24,7 +24,7 @@ from skewless.streams.debs2013 import Positions
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
 
-    from skewless.storage.ledger import WorkerReport
+    from skewless.storage.worker_report import WorkerReport
 
 _WARM_UP: Final = 200
 

@@ -21,9 +21,9 @@ from skewless.errors import SkewlessError, require_at_least
 from skewless.runner.applications.base import TIME, Application
 from skewless.runner.bad_rows import Fault, Opened, judged
 from skewless.runner.timestamps import as_time
-from skewless.runner.work_directory import is_uri
 from skewless.spark.merge import quoted
 from skewless.spark.stream_source import NAME, register
+from skewless.storage.batch_directory import is_uri
 from skewless.streams import make_stream
 from skewless.streams.data_file import DELIMITERS, KINDS, ending_of
 

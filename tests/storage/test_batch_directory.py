@@ -1,0 +1,71 @@
+"""The directory under ledger and state store: one rule for URIs, one way to write, list and remove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from skewless.storage import BatchDirectory, Ledger
+from skewless.storage.batch_directory import absolute, file_of, is_uri, open_file_system
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> BatchDirectory:
+    return BatchDirectory(str(tmp_path / "shared"))
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/a", "hdfs://host:9000/a", "file:/a", "dbfs:/a", "abfs+x.y://a"])
+def test_a_scheme_makes_a_uri(path: str) -> None:
+    assert is_uri(path)
+    assert absolute(path) == path
+
+
+@pytest.mark.parametrize("path", ["a", "./a", "/a:b/c", "C:/a", "C:\\a", "day:1/a", "2024-01-01T00:/a"])
+def test_everything_else_is_a_local_path(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not is_uri(path)
+    assert Path(absolute(path)).is_absolute()
+    system, place = open_file_system(path)
+    assert isinstance(system, fs.LocalFileSystem)
+    assert place == absolute(path)
+
+
+def test_names_that_a_uri_would_have_to_escape(tmp_path: Path) -> None:
+    directory = BatchDirectory(str(tmp_path / "a b%20#c?d"))
+    directory.write("x", b"1")
+    assert (tmp_path / "a b%20#c?d" / "x").read_bytes() == b"1"
+
+
+def test_batches_and_their_files_come_in_the_order_of_their_numbers(directory: BatchDirectory) -> None:
+    assert directory.batches() == []
+    for batch in (10**12, 2, 11):
+        for worker in (10, 9):
+            directory.write(file_of(batch, f"worker-{worker}.json"), b"{}")
+    directory.write(file_of(2, "worker-1.json.crc"), b"")
+    directory.write("offsets/3", b"")
+    assert directory.batches() == [2, 11, 10**12]
+    names = {worker: file_of(2, f"worker-{worker}.json") for worker in (9, 10)}
+    assert [*directory.numbered(2, "worker-", ".json").items()] == [*names.items()]
+        9: file_of(2, "worker-9.json"),
+        10: file_of(2, "worker-10.json"),
+    }
+    with pytest.raises(FileNotFoundError):
+        directory.numbered(3, "worker-", ".json")
+
+
+def test_what_the_current_batch_reads_is_kept_however_old(directory: BatchDirectory) -> None:
+    for batch in (0, 1, 2, 9):
+        directory.write(file_of(batch, "source-0.npz"), b"")
+    directory.remove_old(9, keep=1)
+    assert directory.batches() == [1, 2, 9]
+    directory.remove_old(10, keep=0)
+    assert directory.batches() == [9]
+
+
+def test_a_repeated_batch_after_a_long_gap_finds_its_history(tmp_path: Path) -> None:
+    ledger = Ledger(uri=str(tmp_path), keep=3)
+    for batch in (0, 50):
+        ledger.write_source(batch, 0, {}, batch)
+    assert ledger.last_sources(before=50) == ({0: {}}, 0)
