@@ -156,7 +156,7 @@ def test_arrival_order_a_sink_that_looks_twice_and_another_grouping_half_way(
         run(stateful(read(spark, tmp_path / "input"), tmp_path, grouping, Chain()), tmp_path, looks=1 - begin // 2)
     assert_as_in_one_thread(tmp_path, as_they_lie)
     write(tmp_path / "input", 9, batches[0])
-    with pytest.raises(Exception, match="lies in 16 substreams, the grouping has 96"):
+    with pytest.raises(Exception, match="is in 16 substreams, the grouping has 96"):
         run(stateful(read(spark, tmp_path / "input"), tmp_path, Key(workers=WORKERS), Chain()), tmp_path)
 
 
