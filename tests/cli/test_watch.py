@@ -20,7 +20,7 @@ from services.command import SKEWLESS, run_here
 from skewless import Auto
 from skewless.cli.main import main
 from skewless.cli.watch import bar, render, sparkline
-from skewless.observing.observer import BatchMetrics, Observer
+from skewless.observing import BatchMetrics, Observer
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import WorkerReport
 
@@ -181,11 +181,11 @@ def test_bars_and_sparklines_stay_in_their_bounds() -> None:
     [
         (("no/such/directory",), "no ledger at "),
         (("nowhere://bucket/ledger",), "cannot read the ledger nowhere://bucket/ledger"),
-        ((".", "--interval", "0"), "--interval must be above 0 seconds; got 0"),
-        ((".", "--interval", "nan"), "--interval must be above 0 seconds; got nan"),
-        ((".", "--quiet"), "--quiet shows nothing: give --influx, --prometheus or --log as well"),
+        ((".", "--interval", "0"), "--interval must be a number above 0; got 0"),
+        ((".", "--interval", "nan"), "--interval must be a number above 0; got nan"),
+        ((".", "--quiet"), "--quiet alone does nothing. Add --influx, --prometheus or --log"),
         ((".", "--quiet", "--json", "--log"), "--quiet and --json exclude each other"),
-        ((".", "--once", "--prometheus", "0"), "--once ends before Prometheus can ask"),
+        ((".", "--once", "--prometheus", "0"), "--once ends before Prometheus can scrape"),
         ((), "Missing argument 'ledger'"),
     ],
 )
@@ -202,12 +202,12 @@ def test_bad_input_is_one_line_and_code_2(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--influx", "localhost:8086"), "the URL of an InfluxDB starts with http:// or https://"),
-        (("--influx", "http://me:secret@localhost:8086"), "names either a database or a bucket"),
-        (("--prometheus", "http"), "--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got 'http'"),
-        (("--prometheus", "70000"), "a port is a number from 0 (any that is free) to 65535; got 70000"),
-        (("--log", "--tag", "ads"), "--tag takes name=value, such as team=ads; got 'ads'"),
-        (("--log", "--tag", "worker=1"), "the tag 'worker' is taken"),
+        (("--influx", "localhost:8086"), "--influx must start with http:// or https://"),
+        (("--influx", "http://me:secret@localhost:8086"), "--influx must name either a database or a bucket"),
+        (("--prometheus", "http"), "--prometheus must be PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108"),
+        (("--prometheus", "70000"), "with a port up to 65535; got '70000'"),
+        (("--log", "--tag", "ads"), "--tag must be name=value, such as team=ads; got 'ads'"),
+        (("--log", "--tag", "worker=1"), "the tag 'worker' is reserved"),
     ],
 )
 def test_bad_targets_are_one_line_and_code_2(

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from skewless.errors import SkewlessError
 from skewless.hashing import hash_keys
-from skewless.observing.observer import BatchMetrics, KeySample, Metrics, Observer, dist_cost
+from skewless.observing import BatchMetrics, HotKey, Metrics, Observer
+from skewless.observing.key_sample import KeySample, dist_cost
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport, sample_hashes
 
@@ -124,11 +125,11 @@ def test_metrics_are_those_of_a_plain_count(history: tuple[int, list[Batch]], to
         assert_metrics(metrics.total, batches[: number + 1], n_workers)
         assert metrics.began_ms == batches[number].began_ms
         counts = Counter(key for key, _ in batches[number].pairs)
-        assert [hot["key"] for hot in metrics.hottest] == sorted(counts, key=lambda key: (-counts[key], key))
+        assert [hot.key for hot in metrics.hottest] == sorted(counts, key=lambda key: (-counts[key], key))
         for hot in metrics.hottest:
-            assert hot["tuples"] == counts[hot["key"]]
-            assert hot["share"] == pytest.approx(counts[hot["key"]] / len(batches[number].pairs))
-            assert hot["workers"] == len({worker for key, worker in batches[number].pairs if key == hot["key"]})
+            assert hot.tuples == counts[hot.key]
+            assert hot.share == pytest.approx(counts[hot.key] / len(batches[number].pairs))
+            assert hot.workers == len({worker for key, worker in batches[number].pairs if key == hot.key})
         assert json.loads(json.dumps(metrics.as_dict())) == metrics.as_dict()
 
 
@@ -211,7 +212,7 @@ def test_a_batch_is_complete_when_all_workers_have_reported(ledger: Ledger) -> N
     write(ledger, 0, BATCH, workers=[1])
     (metrics,) = observer.poll(now_s=2)
     assert (metrics.loads, metrics.throughput, metrics.dist_cost) == ([1, 2], 3.0, 1.5)
-    assert metrics.hottest[0] == {"key": "a", "tuples": 2, "share": 2 / 3, "workers": 2}
+    assert metrics.hottest[0] == HotKey(key="a", tuples=2, share=2 / 3, workers=2)
 
 
 def test_a_batch_is_complete_when_a_later_one_exists(ledger: Ledger) -> None:
@@ -293,7 +294,7 @@ def test_workers_beyond_the_last_are_left_out(ledger: Ledger, caplog: pytest.Log
     write(ledger, 0, BATCH)
     (metrics,) = Observer(ledger, workers=1).poll(now_s=0)
     assert metrics.loads == [1]
-    assert "beyond the 1 there are" in caplog.text
+    assert "of more than 1 workers" in caplog.text
 
 
 @pytest.mark.parametrize("owner", [{}, {"workers": "ten"}, {"workers": 0}, {"workers": True}])

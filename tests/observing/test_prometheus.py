@@ -22,7 +22,7 @@ from services.prometheus import running_prometheus
 from services.servers import require_server
 from services.standalone import wait_for
 from skewless.errors import SkewlessError
-from skewless.observing import PrometheusSink, Query
+from skewless.observing import HotKey, PrometheusSink, Query
 from skewless.observing.prometheus import FAMILIES
 from skewless.observing.sink import label
 from skewless.storage.ledger import Ledger
@@ -68,12 +68,12 @@ def read(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 
 def scraped(sink: PrometheusSink, **labels: str) -> dict[str, float]:
-    """Give the samples that have these labels beside the query's own, by name."""
+    """Return the samples that have these labels beside the query's own, by name."""
     wanted = {("query", "clicks"), ("grouping", "even"), *labels.items()}
     return {name: value for (name, found), value in read(sink.text()).items() if found == wanted}
 
 
-def test_everything_is_told_by_name(sink: PrometheusSink) -> None:
+def test_everything_is_shown_by_name(sink: PrometheusSink) -> None:
     assert sink.text() == ""
     sink.write(QUERY, batch_metrics(batch=7), 0)
     assert scraped(sink) == {
@@ -97,7 +97,7 @@ def test_everything_is_told_by_name(sink: PrometheusSink) -> None:
 @given(keys=st.lists(st.text(), min_size=1, max_size=10, unique_by=label))
 def test_any_key_is_written_so_that_it_can_be_read(shared_sink: PrometheusSink, keys: list[str]) -> None:
     name = 'ours: "x"\\'
-    hottest = [{"key": key, "tuples": i, "share": 0.1, "workers": 1} for i, key in enumerate(keys)]
+    hottest = [HotKey(key=key, tuples=i, share=0.1, workers=1) for i, key in enumerate(keys)]
     shared_sink.write(Query(name=name), batch_metrics(hottest=hottest), 0)
     found = {
         dict(labels)["key"]: value
@@ -161,7 +161,7 @@ def test_a_port_that_is_taken_is_a_warning_until_it_is_free(caplog: pytest.LogCa
 
 @pytest.mark.parametrize("port", [-1, 65_536, True, "9108", 1.5])
 def test_bad_ports_are_refused(port: int) -> None:
-    with pytest.raises(SkewlessError, match="a port is a number from 0"):
+    with pytest.raises(SkewlessError, match="port must be a number from 0"):
         PrometheusSink(port)
     with pytest.raises(SkewlessError, match="the host to listen on is empty"):
         PrometheusSink(0, "")
@@ -178,7 +178,7 @@ def test_promtool_finds_nothing_to_blame(sink: PrometheusSink) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_real_server_finds_what_was_told(sink: PrometheusSink, tmp_path: Path) -> None:
+def test_a_real_server_finds_what_was_sent(sink: PrometheusSink, tmp_path: Path) -> None:
     nasty = 'a "b" \\ {c="d"}\n'
     sink.write(QUERY, batch_metrics(hot=nasty), 0)
     with running_prometheus(tmp_path, f"127.0.0.1:{sink.port}") as prometheus:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +15,7 @@ from hypothesis import strategies as st
 
 from services.batches import batch_metrics, write_batches
 from skewless.errors import SkewlessError
-from skewless.observing import LogSink, Query, Sink, observing
-from skewless.observing.observer import BatchMetrics
+from skewless.observing import BatchMetrics, LogSink, Query, Sink, observe
 from skewless.observing.sink import LONGEST_LABEL, label
 from skewless.storage.ledger import Ledger
 
@@ -22,10 +23,9 @@ QUERY = Query(name="clicks", tags={"grouping": "even"})
 
 
 class Fragile(Sink):
-    """Breaks as long as it is told to; remembers the rest."""
+    """Fails as long as it has an error; remembers the rest."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.error: Exception | None = None
         self.got: list[tuple[Query, BatchMetrics]] = []
         self.closed = False
@@ -33,7 +33,7 @@ class Fragile(Sink):
     def __repr__(self) -> str:
         return "Fragile()"
 
-    def _send(self, query: Query, metrics: BatchMetrics, now_s: float) -> None:  # noqa: ARG002
+    def send(self, query: Query, metrics: BatchMetrics) -> None:
         if self.error is not None:
             raise self.error
         self.got.append((query, metrics))
@@ -48,8 +48,8 @@ def test_a_failure_is_one_warning_a_minute(caplog: pytest.LogCaptureFixture) -> 
     for now_s in (1_000.0, 1_001.0, 1_059.0, 1_060.0, 1_061.0):
         sink.write(QUERY, metrics, now_s)
     assert [record.getMessage() for record in caplog.records] == [
-        "Fragile() could not write metrics, the query goes on: nobody␊there",
-        "Fragile() could not write metrics, the query goes on (4 times in a row): nobody␊there",
+        "Fragile() could not write metrics, the query continues: nobody␊there",
+        "Fragile() could not write metrics, the query continues (4 times in a row): nobody␊there",
     ]
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
     caplog.clear()
@@ -60,8 +60,8 @@ def test_a_failure_is_one_warning_a_minute(caplog: pytest.LogCaptureFixture) -> 
     assert [record.getMessage() for record in caplog.records] == ["Fragile() takes metrics again"]
     caplog.clear()
     sink.error = RuntimeError()
-    sink.write(QUERY, metrics, 1_064.0)  # a new trouble is told at once
-    assert "the query goes on: RuntimeError" in caplog.text
+    sink.write(QUERY, metrics, 1_064.0)  # a new failure is logged at once
+    assert "the query continues: RuntimeError" in caplog.text
     assert sink.got == [(QUERY, metrics)] * 2
 
 
@@ -102,11 +102,11 @@ def test_long_labels_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("name", "tags", "message"),
     [
-        ("", {}, "a query needs a name"),
-        ("q", {"worker": "1"}, "the tag 'worker' is taken"),
-        ("q", {"two words": "1"}, "a tag's name is made of letters"),
-        ("q", {"größe": "1"}, "a tag's name is made of letters"),
-        ("q", {"__name__": "1"}, "a tag's name is made of letters"),
+        ("", {}, "name must be a name that is not empty"),
+        ("q", {"worker": "1"}, "the tag 'worker' is reserved"),
+        ("q", {"two words": "1"}, "the name of a tag consists of letters"),
+        ("q", {"größe": "1"}, "the name of a tag consists of letters"),
+        ("q", {"__name__": "1"}, "the name of a tag consists of letters"),
         ("q", {"team": ""}, "the tag 'team' needs a value"),
     ],
 )
@@ -123,11 +123,24 @@ def test_a_query_is_called_like_its_ledger(tmp_path: Path) -> None:
     assert Query.of(ledger, "mine", {"grouping": "other"}) == Query(name="mine", tags={"grouping": "other"})
 
 
+def test_the_sink_of_the_documentation_works(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
+    (example,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "(Sink)" in block)
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(example, names)  # noqa: S102 - our own page
+    sink = names["CsvSink"](str(tmp_path / "metrics.csv"))
+    for batch in (0, 1):
+        sink.write(QUERY, batch_metrics(batch=batch), 0)
+    sink.write(QUERY, batch_metrics(batch=2, hottest=[]), 0)
+    expected = ["clicks,0,300,50.0,Türkiye", "clicks,1,300,50.0,Türkiye", "clicks,2,300,50.0,"]
+    assert sink.path.read_text().splitlines() == expected
+
+
 # ---- in a thread -----------------------------------------------------------------------------------------------
 
 
 class Ticking:
-    """A clock of which a test can wait for further ticks: the observer reads it before each look."""
+    """A clock of which a test can wait for further ticks: the observer reads it before each poll."""
 
     def __init__(self) -> None:
         self.ticks = 0
@@ -139,10 +152,10 @@ class Ticking:
             self.ticked.notify_all()
         return 0.0
 
-    def wait(self, looks: int) -> None:
-        """Wait until so many looks have begun from now on; all of them but the last have ended then."""
+    def wait(self, polls: int) -> None:
+        """Wait until `polls` more polls have started; all of them but the last have ended then."""
         with self.ticked:
-            wanted = self.ticks + looks
+            wanted = self.ticks + polls
             assert self.ticked.wait_for(lambda: self.ticks >= wanted, timeout=60)
 
 
@@ -157,7 +170,7 @@ def no_thread_stays() -> Iterator[None]:
 def test_a_query_is_observed_from_its_start_to_its_end(tmp_path: Path) -> None:
     sinks, clock = [Fragile(), Fragile()], Ticking()
     sinks[0].error = OSError("broken")
-    with observing(str(tmp_path / "ledger"), sinks, tags={"team": "ads"}, interval_s=0.01, clock=clock):
+    with observe(str(tmp_path / "ledger"), sinks, tags={"team": "ads"}, interval_s=0.01, clock=clock):
         clock.wait(2)  # there is no ledger yet
         ledger = Ledger(uri=str(tmp_path / "ledger"))
         write_batches(ledger, [(10, 90), (10, 90)])
@@ -176,16 +189,19 @@ def test_a_query_is_observed_from_its_start_to_its_end(tmp_path: Path) -> None:
 def test_a_broken_ledger_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Ticking()
     (tmp_path / "ledger.json").write_text("{")
-    with observing(str(tmp_path), [Fragile()], interval_s=0.01, clock=clock):
+    with observe(str(tmp_path), [Fragile()], interval_s=0.01, clock=clock):
         clock.wait(4)
     assert [record.message.partition(":")[0] for record in caplog.records] == [
-        f"cannot observe the ledger {tmp_path}, the query goes on"
+        f"cannot observe the ledger {tmp_path}, the query continues"
     ]
 
 
 @pytest.mark.usefixtures("no_thread_stays")
 def test_what_is_wrong_with_the_options_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(SkewlessError, match="interval_s must be above 0"), observing(str(tmp_path), [], interval_s=0):
+    with (
+        pytest.raises(SkewlessError, match="interval_s must be a number above 0"),
+        observe(str(tmp_path), [], interval_s=0),
+    ):
         pass
-    with pytest.raises(SkewlessError, match="is taken"), observing(str(tmp_path), [], tags={"key": "x"}):
+    with pytest.raises(SkewlessError, match="is reserved"), observe(str(tmp_path), [], tags={"key": "x"}):
         pass

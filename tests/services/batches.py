@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skewless.observing.observer import BatchMetrics, Metrics
+from skewless.observing import BatchMetrics, HotKey, Metrics
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import WorkerReport
 
@@ -40,8 +40,8 @@ def batch_metrics(
         "busy_s": [1.5 for _ in loads],
     }
     hottest = [
-        {"key": hot, "tuples": 290, "share": 290 / 300, "workers": 2},
-        {"key": "key 0", "tuples": 10, "share": 10 / 300, "workers": 1},
+        HotKey(key=hot, tuples=290, share=290 / 300, workers=2),
+        HotKey(key="key 0", tuples=10, share=10 / 300, workers=1),
     ]
     parts = {"batch": batch, "began_ms": began_ms, "hottest": hottest, "remark": 'even: "a" is cut', **other}
     return BatchMetrics(

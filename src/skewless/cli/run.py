@@ -24,8 +24,7 @@ from skewless.errors import CombinedError, SkewlessError
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
 
-    from skewless.observing import Query, Sink
-    from skewless.observing.observer import BatchMetrics
+    from skewless.observing import BatchMetrics, Query, Sink
     from skewless.runner.pipeline import Pipeline
     from skewless.runner.run_report import RunReport
 

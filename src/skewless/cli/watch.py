@@ -1,4 +1,4 @@
-"""`skewless watch`: how a running query spreads its load, seen from outside."""
+"""`skewless watch`: the load of a running query, observed through its ledger."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 
-if TYPE_CHECKING:  # the package around it is about Spark, which every other command does without
-    from skewless.observing import Sink
-    from skewless.observing.observer import BatchMetrics, Metrics
+if TYPE_CHECKING:  # it imports the groupings with their kernels, which takes a second that --help can do without
+    from skewless.observing import BatchMetrics, Metrics, Sink
 
 _BAR: Final = 40
 _MOST_BARS: Final = 24
@@ -52,8 +51,8 @@ _STATE_ROWS: Final[tuple[tuple[str, Callable[[Metrics], str]], ...]] = (
 def watch_command(
     ledger: Annotated[str, typer.Argument(help="The ledger of a query: a directory, or a URI that pyarrow opens.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch instead.")] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Show what is there and end.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between two polls of the ledger.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Show the batches so far and exit.")] = False,
     influx: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +66,7 @@ def watch_command(
         typer.Option(
             metavar="[HOST:]PORT",
             help="Also serve http://HOST:PORT/metrics for Prometheus; 0 is any free port. HOST is 127.0.0.1, "
-            "so give 0.0.0.0:PORT if Prometheus runs on another machine.",
+            "so use 0.0.0.0:PORT if Prometheus runs on another machine.",
         ),
     ] = None,
     log: Annotated[
@@ -83,15 +82,15 @@ def watch_command(
         list[str] | None, typer.Option("--tag", help="A label of all its metrics, as name=value. Repeatable.")
     ] = None,
 ) -> None:
-    """Watch the load of a running query, batch by batch, through its ledger. Ctrl-C ends it.
+    """Watch the load of a running query, batch by batch, through its ledger, until Ctrl-C.
 
     Example: skewless watch /shared/ledger --json
 
     Example: skewless watch /shared/ledger --quiet --prometheus 9108 --influx 'http://localhost:8086?db=skewless'
     """
-    from skewless.observing import Query  # noqa: PLC0415 - as above
-    from skewless.observing.observer import SETTLE_S, Observer  # noqa: PLC0415 - as above
-    from skewless.storage.ledger import Ledger  # noqa: PLC0415 - as above
+    from skewless.observing import Observer, Query  # noqa: PLC0415 - as above
+    from skewless.observing.observer import SETTLE_S  # noqa: PLC0415 - as above
+    from skewless.storage import Ledger  # noqa: PLC0415 - as above
 
     _check_options(interval, as_json=as_json, once=once, quiet=quiet, prometheus=prometheus, writes=bool(influx or log))
     observer = Observer(Ledger(uri=ledger))
@@ -115,17 +114,23 @@ def _check_options(
     interval: float, *, as_json: bool, once: bool, quiet: bool, prometheus: str | None, writes: bool
 ) -> None:
     if not interval > 0:
-        raise SkewlessError(f"--interval must be above 0 seconds; got {interval}")
+        raise ConfigurationError(subject="interval", expected="a number above 0", value=interval)
     if quiet and as_json:
-        raise SkewlessError("--quiet and --json exclude each other: leave one of them out")
+        raise ConfigurationError("{quiet} and {json} exclude each other", subject="quiet", hint="leave one of them out")
     if quiet and not writes and prometheus is None:
-        raise SkewlessError("--quiet shows nothing: give --influx, --prometheus or --log as well")
+        raise ConfigurationError(
+            "{quiet} alone does nothing", subject="quiet", hint="add {influx}, {prometheus} or {log}"
+        )
     if once and prometheus is not None:
-        raise SkewlessError("--once ends before Prometheus can ask: leave it or --prometheus out")
+        raise ConfigurationError(
+            "{once} ends before Prometheus can scrape the metrics",
+            subject="once",
+            hint="leave out {once} or {prometheus}",
+        )
 
 
 def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, quiet: bool) -> _View:
-    """Give the function that shows what has come."""
+    """Return the function that shows new batches."""
     if quiet:
         return lambda _: None
     if as_json:
@@ -143,7 +148,7 @@ def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, qui
 
 
 def open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
-    """Open what metrics are written to, until the stack is closed."""
+    """Return the sinks that were asked for; the stack closes them."""
     from skewless.observing import InfluxSink, LogSink, PrometheusSink  # noqa: PLC0415 - as above
     from skewless.observing.prometheus import host_and_port  # noqa: PLC0415 - as above
 
@@ -164,7 +169,7 @@ def open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, 
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to what standard error is at the time: the live view puts itself in its place."""
+    """Writes to the current standard error, which the live view replaces."""
 
     def emit(self, record: logging.LogRecord) -> None:
         typer.echo(self.format(record), err=True)
@@ -179,7 +184,7 @@ def _logging_to_stderr() -> Iterator[None]:
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    logger.propagate = False  # or whoever listens to warnings writes every line again
+    logger.propagate = False  # or a handler of the root logger writes every line again
     try:
         yield
     finally:
@@ -189,7 +194,7 @@ def _logging_to_stderr() -> Iterator[None]:
 
 
 def _parse_tags(tags: Sequence[str] | None) -> dict[str, str]:
-    """Read name=value pairs.
+    """Parse name=value pairs.
 
     >>> _parse_tags(["team=ads", "note=a=b"])
     {'team': 'ads', 'note': 'a=b'}
@@ -198,26 +203,28 @@ def _parse_tags(tags: Sequence[str] | None) -> dict[str, str]:
     for tag in tags or ():
         name, equals, value = tag.partition("=")
         if not equals:
-            raise SkewlessError(f"--tag takes name=value, such as team=ads; got {tag!r}")
+            raise ConfigurationError(subject="tags", expected="name=value, such as team=ads", value=tag)
         parsed[name.strip()] = value.strip()
     return parsed
 
 
 def render(title: str, batches: Sequence[BatchMetrics]) -> RenderableType:
-    """Draw the last of the batches, the course of the stddev over all of them, and the totals."""
+    """Draw the last of the batches, the history of the stddev over all of them, and the totals."""
     if not batches:
         return Text(f"{title}: waiting for the first batch to end")
     last = batches[-1]
     heading = Text.assemble(f"batch {last.batch:,}  ", (title, "bold"), no_wrap=True, overflow="ellipsis")
-    course = [metrics.stddev for metrics in batches]
-    stddev = Text.assemble("stddev  ", (sparkline(course), "cyan"), f"  now {course[-1]:.2f}, most {max(course):.2f}")
+    history = [metrics.stddev for metrics in batches]
+    stddev = Text.assemble(
+        "stddev  ", (sparkline(history), "cyan"), f"  now {history[-1]:.2f}, most {max(history):.2f}"
+    )
     tables = Columns([_totals(last), _hottest(last)], padding=(0, 3))  # side by side where there is room
     remark = [Text(last.remark, style="dim")] if last.remark else []
     return Group(heading, Text(), *_bars(last), Text(), stddev, *remark, tables)
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Draw numbers of zero or more as a row of blocks, the highest for the largest.
+    """Draw numbers of at least zero as a row of blocks, the highest for the largest.
 
     >>> sparkline([0, 5, 10])
     '▁▅█'
@@ -227,7 +234,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def bar(load: float, ideal: float, most: float) -> Text:
-    """Draw a load, with a line where the ideal lies.
+    """Draw a load, with a line at the ideal.
 
     >>> bar(load=40, ideal=25, most=40).plain
     '████████████████████████│███████████████'
@@ -240,7 +247,7 @@ def bar(load: float, ideal: float, most: float) -> Text:
 
 
 def _bars(metrics: BatchMetrics) -> list[Text]:
-    """One bar per worker, or those of the most loaded where there are too many to read."""
+    """Draw one bar per worker, or only the most loaded workers if there are too many to read."""
     ideal = 100 / metrics.workers
     percents = [100 * load / metrics.tuples if metrics.tuples else 0.0 for load in metrics.loads]
     shown = sorted(sorted(range(metrics.workers), key=lambda worker: -percents[worker])[:_MOST_BARS])
@@ -271,14 +278,12 @@ def _hottest(metrics: BatchMetrics) -> Table:
     table.add_column("share", justify="right", no_wrap=True)
     table.add_column("workers", justify="right", no_wrap=True)
     for hot in metrics.hottest:
-        table.add_row(
-            Text(_printable(hot["key"])), f"{hot['tuples']:,}", f"{100 * hot['share']:.1f} %", str(hot["workers"])
-        )
+        table.add_row(Text(_printable(hot.key)), f"{hot.tuples:,}", f"{100 * hot.share:.1f} %", str(hot.workers))
     return table
 
 
 def _printable(key: str) -> str:
-    """Write a key so that it can neither move the cursor nor fill the screen.
+    """Return a key that can neither move the cursor nor fill the screen.
 
     >>> _printable("a" * 100), _printable("x\\x1b[2J")
     ('aaaaaaaaaaaaaaaaaaa…', 'x·[2J')

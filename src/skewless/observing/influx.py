@@ -14,8 +14,8 @@ from urllib.error import HTTPError
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
-from skewless.errors import SkewlessError
-from skewless.observing.observer import BatchMetrics, Metrics
+from skewless.errors import ConfigurationError
+from skewless.observing.batch_metrics import BatchMetrics, Metrics
 from skewless.observing.sink import Query, Sink, label, percent
 
 Value = int | float | str
@@ -23,7 +23,7 @@ Value = int | float | str
 TIMEOUT_S: Final = 5.0
 """Seconds that a server has to answer."""
 RETRY_S: Final = 5.0
-"""Seconds after which a server that did not answer is asked again: many batches must not wait for it one by one."""
+"""Seconds before a server that did not answer is tried again: many batches must not wait for it one by one."""
 KEPT: Final = 100
 """Micro-batches that are kept while the server cannot be reached, and sent when it can again."""
 
@@ -35,29 +35,30 @@ _SECRETS: Final = frozenset({"u", "p", "token"})
 
 
 class InfluxSink(Sink):
-    """Writes line protocol to InfluxDB, one request per micro-batch, with the time at which the batch began.
+    """Writes line protocol to InfluxDB, one request per micro-batch, with the time at which the batch started.
 
     A batch that is written twice leaves one point: measurement, tags and time are the same. While the server cannot be
-    reached, the last `KEPT` batches wait. Secrets stand in the URL or the environment, and go nowhere but into the
-    header of the request: not into the log, not into `repr`.
+    reached, the last `KEPT` batches wait. Secrets come from the URL or the environment, and go only into the header of
+    the request: not into the log, not into `repr`.
 
     Parameters
     ----------
-    url: of 1.x, `http://[user:password@]host:8086?db=NAME` (also with `rp=`); of 2.x and later,
-        `http://host:8086?org=ORG&bucket=BUCKET`. A path in it is kept, for servers behind a proxy
-    environ: where secrets are found that the URL does not have: `INFLUX_TOKEN` of 2.x, `INFLUX_USERNAME` and
-        `INFLUX_PASSWORD` of 1.x
-    timeout_s: seconds that the server has to answer
+    url : str
+        For 1.x, `http://[user:password@]host:8086?db=NAME` (also with `rp=`); for 2.x and later,
+        `http://host:8086?org=ORG&bucket=BUCKET`. Its path is kept, for servers behind a proxy.
+    environ : mapping of str to str, optional
+        Where secrets are looked up that are not in the URL: `INFLUX_TOKEN` for 2.x, `INFLUX_USERNAME` and
+        `INFLUX_PASSWORD` for 1.x; by default the environment of the process.
+    timeout_s : float
+        Seconds that the server has to answer.
 
     >>> InfluxSink("http://me:secret@localhost:8086?db=metrics", environ={})
     InfluxSink('http://localhost:8086/write?db=metrics&precision=ms')
     >>> InfluxSink("http://localhost:8086?org=us&bucket=metrics", environ={"INFLUX_TOKEN": "secret"})
     InfluxSink('http://localhost:8086/api/v2/write?org=us&bucket=metrics&precision=ms')
-
     """
 
     def __init__(self, url: str, *, environ: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        super().__init__()
         self._address, kind, self._secret = _read_url(url, os.environ if environ is None else environ)
         self._headers = {"Content-Type": "text/plain; charset=utf-8"}
         if self._secret:
@@ -71,9 +72,9 @@ class InfluxSink(Sink):
     def __repr__(self) -> str:
         return f"InfluxSink({self._address!r})"
 
-    def _send(self, query: Query, metrics: BatchMetrics, now_s: float) -> None:
+    def send(self, query: Query, metrics: BatchMetrics) -> None:
         self._waiting.append("\n".join(lines(query, metrics)).encode())
-        if self._lost is not None and now_s - self._lost_s < RETRY_S:
+        if self._lost is not None and self.now_s - self._lost_s < RETRY_S:
             raise self._lost
         self._lost = None
         while self._waiting:
@@ -84,7 +85,7 @@ class InfluxSink(Sink):
                     self._waiting.popleft()
                 raise
             except OSError as error:
-                self._lost, self._lost_s = error, now_s
+                self._lost, self._lost_s = error, self.now_s
                 raise
             self._waiting.popleft()
 
@@ -94,15 +95,16 @@ class InfluxSink(Sink):
             self._opener.open(request, timeout=self._timeout_s).close()
         except HTTPError as error:
             with error:
-                raise _AnswerError(error.code, _told(error)) from None
+                raise _AnswerError(error.code, _reason(error)) from None
 
-    def _describe(self, error: Exception) -> str:
-        told = super()._describe(error)
-        return told.replace(self._secret, "***") if self._secret else told
+    def describe(self, error: Exception) -> str:
+        """Return what went wrong, with the secret blanked out: a server may repeat it in its answer."""
+        text = super().describe(error)
+        return text.replace(self._secret, "***") if self._secret else text
 
 
 def lines(query: Query, metrics: BatchMetrics) -> Iterator[str]:
-    """Write the metrics of one batch as line protocol: `skewless`, `skewless_worker` and `skewless_key`."""
+    """Return the metrics of one batch as line protocol: `skewless`, `skewless_worker` and `skewless_key`."""
     tags, total, at = query.labels, metrics.total, metrics.began_ms
     fields: dict[str, Value] = {"batch": metrics.batch, **_measures(metrics)}
     fields |= {f"total_{name}": value for name, value in _measures(total).items()}
@@ -120,16 +122,12 @@ def lines(query: Query, metrics: BatchMetrics) -> Iterator[str]:
         }
         yield line("skewless_worker", {**tags, "worker": str(worker)}, shares, at)
     for hot in metrics.hottest:
-        width: dict[str, Value] = {
-            "tuples": hot["tuples"],
-            "share": 100.0 * hot["share"],
-            "workers": hot["workers"],
-        }
-        yield line("skewless_key", {**tags, "key": label(hot["key"])}, width, at)
+        spread: dict[str, Value] = {"tuples": hot.tuples, "share": 100.0 * hot.share, "workers": hot.workers}
+        yield line("skewless_key", {**tags, "key": label(hot.key)}, spread, at)
 
 
 def line(measurement: str, tags: Mapping[str, str], fields: Mapping[str, Value], at_ms: int | None) -> str:
-    r"""Write one point. Tags are labels (see `skewless.observing.sink.label`); without a time the server takes its own.
+    r"""Return one point. Tags are labels (see `skewless.observing.sink.label`); without a time the server adds its own.
 
     >>> line("load", {"key": "New York"}, {"tuples": 3, "share": 0.5, "said": 'a "b"'}, 1_000)
     'load,key=New\\ York tuples=3i,share=0.5,said="a \\"b\\"" 1000'
@@ -157,7 +155,7 @@ def _measures(metrics: Metrics) -> dict[str, Value]:
 
 
 def _escaped(text: str) -> str:
-    r"""Escape a name or a tag. A backslash cannot be: one that would seem to escape what follows becomes another one.
+    r"""Escape a name or a tag. A backslash cannot be escaped: where it would escape what follows, a look-alike is used.
 
     >>> _escaped("C:\\my files\\") == "C:\\my\\ files\uff3c"
     True
@@ -176,60 +174,64 @@ def _is_storable(value: Value) -> bool:
 
 
 class _AnswerError(Exception):
-    """The server answered, but not that it has taken the points."""
+    """The server answered, but did not accept the points."""
 
-    def __init__(self, code: int, told: str) -> None:
-        super().__init__(f"HTTP {code}{told}")
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"HTTP {code}{reason}")
         self.code = code
 
 
-def _told(error: HTTPError) -> str:
-    """Give what InfluxDB says about an error; a page of some proxy is left out."""
+def _reason(error: HTTPError) -> str:
+    """Return InfluxDB's own message about an error, but not the page of some proxy."""
     try:
-        told = json.loads(error.read(1_000))
-        return f": {told.get('error') or told.get('message')}"
+        answer = json.loads(error.read(1_000))
+        return f": {answer.get('error') or answer.get('message')}"
     except (ValueError, AttributeError, OSError):
         return f" {error.reason}"
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A redirected request would take its authorization to whoever is named in the answer."""
+    """Follows no redirect: the authorization would be sent to whatever host the answer names."""
 
     def redirect_request(self, *_: object) -> None:
         return None
 
 
 def _read_url(url: str, environ: Mapping[str, str]) -> tuple[str, str, str]:
-    """Take a URL apart into the address, free of secrets, and the kind and the secret of the authorization."""
-    hint = "expected http://host:8086?db=NAME (1.x) or http://host:8086?org=ORG&bucket=BUCKET (2.x)"
+    """Split a URL into the address without secrets, and the kind and the secret of the authorization."""
     try:
         parts = urlsplit(url)
         host = _host(parts)
         given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     except ValueError:
-        raise SkewlessError(f"this is not the URL of an InfluxDB: {hint}") from None  # it may hold a password
+        raise _url_error("{influx} is not a URL") from None  # which is not shown: it may hold a password
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise SkewlessError(f"the URL of an InfluxDB starts with http:// or https:// and names a host: {hint}")
+        raise _url_error("{influx} must start with http:// or https:// and name a host")
     options = {name: value for name, value in given.items() if name not in _SECRETS | {"precision"}}
     second = bool(options.get("bucket"))
     if second == bool(options.get("db")):
-        raise SkewlessError(f"the URL of an InfluxDB names either a database or a bucket: {hint}")
+        raise _url_error("{influx} must name either a database or a bucket")
     if second and not options.get("org") and not options.get("orgID"):
-        raise SkewlessError(f"a bucket belongs to an organisation: {hint}")
+        raise _url_error("{influx} must name the organisation of the bucket")
     suffix = "/api/v2/write" if second else "/write"
     path = quote(unquote(parts.path.rstrip("/").removesuffix(suffix))) + suffix
     address = f"{parts.scheme}://{host}{path}?{urlencode({**options, 'precision': 'ms'})}"
     if second:
         token = (given.get("token") or environ.get("INFLUX_TOKEN", "")).strip()
         if not (token.isascii() and token.isprintable()):
-            raise SkewlessError("the token of the InfluxDB has characters that no token has")
+            raise ConfigurationError("the token of the InfluxDB has characters that no token has", subject="influx")
         return address, "Token", token
     user = unquote(parts.username or "") or given.get("u") or environ.get("INFLUX_USERNAME", "")
     password = unquote(parts.password or "") or given.get("p") or environ.get("INFLUX_PASSWORD", "")
     return address, "Basic", b64encode(f"{user}:{password}".encode()).decode() if user else ""
 
 
+def _url_error(problem: str) -> ConfigurationError:
+    hint = "use http://host:8086?db=NAME (1.x) or http://host:8086?org=ORG&bucket=BUCKET (2.x)"
+    return ConfigurationError(problem, subject="influx", hint=hint)
+
+
 def _host(parts: SplitResult) -> str:
-    """Give host and port as they stand, without user and password; a bad port raises."""
+    """Return host and port without user and password; a bad port raises."""
     _ = parts.port
     return parts.netloc.rpartition("@")[2]

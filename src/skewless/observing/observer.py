@@ -1,117 +1,35 @@
-"""The observer: outside the pipeline, it tails the ledger and computes the metrics (DKG, 4.7)."""
+"""The observer: outside the pipeline, it tails the ledger and computes metrics (DKG, 4.7)."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import StorageError, require_at_least
 from skewless.groupings import make_grouping
 from skewless.metrics import LatencyHistogram, imbalance, stddev, throughput, variance
 from skewless.metrics.latency import bucket_of
+from skewless.observing.batch_metrics import BatchMetrics, HotKey, Metrics
+from skewless.observing.key_sample import KeySample, dist_cost
 from skewless.storage.ledger import Ledger
-from skewless.storage.worker_report import SAMPLE, WorkerReport, sample_hashes
+from skewless.storage.worker_report import WorkerReport
 
 SETTLE_S: Final = 30.0
 """Seconds without a new report after which the last batch counts as complete."""
 HOTTEST: Final = 10
-"""Keys that a batch's metrics name at most."""
+"""Most keys that a batch's metrics name."""
 
-_EVERY_HASH: Final = np.uint64(2**64 - 1)
 _LONGEST_NS: Final = 2**63 - 1
 
 _log: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """The load of the workers and what it cost; definitions in `skewless.metrics`.
-
-    Latency is a worker's end minus the batch's beginning, for each of its tuples. Times are 0 where no source of a
-    batch tells when it began. `state_keys` are the keys with a state, of the last batch where there are several;
-    `moved_keys` those whose state changed its worker, and `moved` how many percent of all that is per batch.
-    `elapsed_ms` is the time from a batch's beginning to the end of its last worker, summed where there are several.
-    """
-
-    tuples: int
-    workers: int
-    loads: list[int]
-    stddev: float
-    imbalance: float
-    dist_cost: float
-    throughput: float
-    elapsed_ms: int
-    latency_ms: dict[str, float]
-    busy_s: list[float]
-    variance: float
-    state_keys: int
-    moved_keys: int
-    moved: float
-    rejected: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchMetrics(Metrics):
-    """The metrics of one batch, and of all batches that the observer has seen up to this one.
-
-    hottest: key, tuples, share and number of workers of the most frequent keys, as far as they are among the most
-    frequent of a worker
-    remark: what the grouping says it has decided
-    began_ms: the batch's clock, in milliseconds since 1970; None if no source tells it
-    """
-
-    batch: int
-    began_ms: int | None
-    hottest: list[dict[str, Any]]
-    remark: str
-    total: Metrics
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give plain values, for JSON."""
-        return {"batch": self.batch, **asdict(self)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeySample:
-    """All keys of a worker whose hashes are at most `limit`: which keys these are depends on their hashes alone."""
-
-    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
-    limit: np.uint64 = _EVERY_HASH
-
-    @classmethod
-    def of(cls, report: WorkerReport) -> KeySample:
-        """Take the sample out of a report: complete if the worker had few keys."""
-        return cls(hashes=report.hashes, limit=report.hashes.max() if report.keys > SAMPLE else _EVERY_HASH)
-
-    def merge(self, other: KeySample) -> KeySample:
-        """Make one sample of two, again of bounded size."""
-        limit = min(self.limit, other.limit)
-        both = np.concatenate([self.hashes, other.hashes])
-        kept = np.unique(both[both <= limit])
-        return KeySample(hashes=sample_hashes(kept), limit=kept[SAMPLE - 1] if kept.size > SAMPLE else limit)
-
-
-def dist_cost(samples: Sequence[KeySample]) -> float:
-    """Estimate (key, worker) pairs per key from one sample per worker; exact if all are complete (DKG eq. 8).
-
-    >>> a, b = (KeySample(hashes=np.array(keys, dtype=np.uint64)) for keys in ([1, 2, 3], [3]))
-    >>> round(dist_cost([a, b]), 2)
-    1.33
-    """
-    limit = min((sample.limit for sample in samples), default=_EVERY_HASH)
-    within = [np.unique(sample.hashes[sample.hashes <= limit]) for sample in samples]
-    n_keys = np.unique(np.concatenate(within)).size if within else 0
-    return sum(hashes.size for hashes in within) / n_keys if n_keys else 1.0
-
-
 class _Tally:
-    """Sums over one batch or many, in memory that does not grow with their number."""
+    """Sums over one batch or many, in constant memory."""
 
     def __init__(self, n_workers: int) -> None:
         self.loads = np.zeros(n_workers, dtype=np.int64)
@@ -136,7 +54,7 @@ class _Tally:
         self.rejected += sum(report.rejected for report in reports)
         if clock is None or not reports:
             return
-        # Clocks of two machines differ a little: nothing ends before it began.
+        # Clocks of two machines differ a little: nothing ends before it starts.
         times = [max(0, report.finished_ms - clock) for report in reports]
         for report, time_ms in zip(reports, times, strict=True):
             self.latency.buckets[bucket_of.py_func(min(time_ms * 1_000_000, _LONGEST_NS))] += report.tuples
@@ -165,13 +83,19 @@ class _Tally:
 
 
 class Observer:
-    """Reads each batch of a ledger once, as soon as it is complete, and keeps totals since it started.
+    """Reads each batch of a ledger once, as soon as it is complete, and keeps totals.
 
     Parameters
     ----------
-    ledger: the ledger of a running or a finished query
-    workers: how many workers it has; by default what the ledger says. A worker without a report had no tuples
+    ledger : Ledger
+        The ledger of a running or finished query.
+    workers : int, optional
+        Number of workers; by default what the ledger says. A worker without a report had no rows.
 
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as directory:
+    ...     Observer(Ledger(uri=directory), workers=4).poll(now_s=0)
+    []
     """
 
     def __init__(self, ledger: Ledger, workers: int | None = None) -> None:
@@ -184,13 +108,20 @@ class Observer:
         self._since_s = 0.0
 
     def poll(self, now_s: float, settle_s: float = SETTLE_S) -> list[BatchMetrics]:
-        """Give the metrics of the batches that have become complete since the last call, in their order.
+        """Return the metrics of the batches that have become complete since the last call, in order.
 
         A batch is complete when a later one exists, when all workers have reported, or when no report has come for
-        `settle_s` seconds. `now_s` is any clock that does not go back. Reports that come later still are not counted.
+        some time. Reports that come later are not counted.
+
+        Parameters
+        ----------
+        now_s : float
+            The time in seconds, of any monotonic clock.
+        settle_s : float
+            Seconds without a new report after which the last batch counts as complete.
         """
         batches = self.ledger.batches()
-        if batches and batches[-1] < self._seen:  # deleted and begun anew
+        if batches and batches[-1] < self._seen:  # the directory was deleted, and the query started again
             self._seen, self._total = -1, _Tally(self.n_workers)
         new = [batch for batch in batches if batch > self._seen]
         if new and not self._is_complete(new[-1], now_s, settle_s):
@@ -209,9 +140,9 @@ class Observer:
         found = self.ledger.read_workers(batch)
         reports = [report for report in found if report.worker < self.n_workers]
         if len(reports) < len(found):
-            _log.warning("batch %d has reports of workers beyond the %d there are", batch, self.n_workers)
+            _log.warning("batch %d has reports of more than %d workers; ignoring those", batch, self.n_workers)
         if clock is None and not reports:
-            return None  # removed while we looked
+            return None  # removed in the meantime
         tally = _Tally(self.n_workers)
         tally.add(reports, clock)
         self._total.add(reports, clock)
@@ -225,17 +156,17 @@ class Observer:
         )
 
     def _remark(self, batch: int) -> str:
-        """Let the grouping speak that the ledger was claimed for."""
+        """Return what the grouping of the query reports about its decisions."""
         owner, (states, _) = self.ledger.owner() or {}, self.ledger.last_sources(before=batch + 1)
         try:
             grouping = make_grouping(owner["grouping"], workers=self.n_workers, **owner["parameters"])
             return grouping.remark(next(iter(states.values())))
         except (LookupError, TypeError, ValueError, StopIteration) as error:
-            _log.debug("batch %d: the grouping has nothing to say: %s", batch, error)
+            _log.debug("batch %d: no remark of the grouping: %s", batch, error)
             return ""
 
 
-def _hottest(reports: Sequence[WorkerReport]) -> list[dict[str, Any]]:
+def _hottest(reports: Sequence[WorkerReport]) -> list[HotKey]:
     tuples, workers = Counter[str](), Counter[str]()
     for report in reports:
         workers.update(set(report.top_keys))
@@ -243,18 +174,19 @@ def _hottest(reports: Sequence[WorkerReport]) -> list[dict[str, Any]]:
             tuples[key] += count
     total = max(1, sum(report.tuples for report in reports))
     ranked = sorted(tuples, key=lambda key: (-tuples[key], key))[:HOTTEST]
-    return [
-        {"key": key, "tuples": tuples[key], "share": tuples[key] / total, "workers": workers[key]} for key in ranked
-    ]
+    return [HotKey(key=key, tuples=tuples[key], share=tuples[key] / total, workers=workers[key]) for key in ranked]
 
 
 def _workers_of(ledger: Ledger) -> int:
     owner = ledger.owner()
     if owner is None:
-        raise SkewlessError(f"no ledger at {ledger.uri}: give the directory that the query got as its ledger")
+        raise StorageError(
+            f"no ledger at {ledger.uri}", subject="ledger", hint="use the directory that the query has as its ledger"
+        )
     workers = owner.get("workers")
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise SkewlessError(
-            f"the ledger {ledger.uri} does not say how many workers there are; it has workers={workers!r}"
+        raise StorageError(
+            f"the ledger {ledger.uri} does not say how many workers there are; it has workers={workers!r}",
+            subject="ledger",
         )
     return workers

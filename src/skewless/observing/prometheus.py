@@ -10,13 +10,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any, Final
 
-from skewless.errors import SkewlessError
-from skewless.observing.observer import BatchMetrics
+from skewless.errors import ConfigurationError
+from skewless.observing.batch_metrics import BatchMetrics
 from skewless.observing.sink import Query, Sink, label, percent
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SLOWEST_S: Final = 10
+_LAST_PORT: Final = 65_535
 
 Labels = tuple[tuple[str, str], ...]
 Samples = dict[Labels, float]
@@ -24,7 +25,7 @@ Samples = dict[Labels, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """A metric by name: what it is, and whether it only grows (a counter) or not (a gauge)."""
+    """A metric: its name, its help text, and whether it only grows (a counter) or not (a gauge)."""
 
     name: str
     kind: str
@@ -33,7 +34,7 @@ class Family:
 
 _FAMILIES: Final = (
     Family(name="skewless_batch", kind="gauge", help="Number of the last micro-batch."),
-    Family(name="skewless_batch_began_seconds", kind="gauge", help="When the last micro-batch began, since 1970."),
+    Family(name="skewless_batch_began_seconds", kind="gauge", help="When the last micro-batch started, since 1970."),
     Family(name="skewless_batch_tuples", kind="gauge", help="Tuples of the last micro-batch."),
     Family(name="skewless_stddev", kind="gauge", help="Standard deviation of the workers' load in percent."),
     Family(name="skewless_imbalance_percent", kind="gauge", help="Imbalance λ: the largest load above the mean load."),
@@ -57,33 +58,37 @@ FAMILIES: Final = {family.name: family for family in _FAMILIES}
 
 
 class PrometheusSink(Sink):
-    """Serves `/metrics` in Prometheus' text format, from a thread of its own.
+    """Serves `/metrics` in Prometheus' text format, from a background thread.
 
     The number of series is bounded: some twenty per query, three per worker, three for each of the hottest ten keys of
-    the last batch. A key that is no longer among them is no longer told. Where the port is taken, that is a warning,
-    and each later batch tries again.
+    the last batch; a key that is no longer among them is dropped. If the port is in use, that is a warning, and every
+    later batch tries again.
 
     Parameters
     ----------
-    port: 0 takes any that is free; `port` tells which
-    host: the address to listen on. The default is this machine alone, since keys are data; `0.0.0.0` is every network
+    port : int
+        Port to listen on; 0 is any free one (see the attribute `port`).
+    host : str
+        Address to listen on. By default only this machine can connect, as keys are data; `0.0.0.0` is every network.
 
     >>> sink = PrometheusSink(0)
     >>> sink.port > 0
     True
     >>> sink.close()
-
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        super().__init__()
         _require_port(port)
         if not host:
-            raise SkewlessError("the host to listen on is empty: 127.0.0.1 is this machine, 0.0.0.0 every network")
+            raise ConfigurationError(
+                "the {host} to listen on is empty",
+                subject="host",
+                hint="use 127.0.0.1 for this machine, 0.0.0.0 for every network",
+            )
         self.host = host
         self._wanted = port
         self._lock = Lock()
-        self._told: dict[Labels, dict[str, Samples]] = {}
+        self._latest: dict[Labels, dict[str, Samples]] = {}
         self._server: _Server | None = None
         try:
             self._listen()
@@ -95,42 +100,42 @@ class PrometheusSink(Sink):
 
     @property
     def port(self) -> int | None:
-        """The port that it listens on; None as long as it could not get it."""
+        """The port that it listens on; None while it is in use by another."""
         return None if self._server is None else int(self._server.server_address[1])
 
     @property
     def url(self) -> str | None:
-        """Where the metrics are; None as long as there is no port."""
+        """Where the metrics are; None while there is no port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return None if self.port is None else f"http://{host}:{self.port}/metrics"
 
     def text(self) -> str:
-        """Write everything that was told last, in Prometheus' text format."""
+        """Return the latest metrics of all queries, in Prometheus' text format."""
         with self._lock:
-            told = list(self._told.values())
+            latest = list(self._latest.values())
         parts = []
         for name, family in FAMILIES.items():
-            samples = [sample for of_query in told for sample in of_query.get(name, {}).items()]
+            samples = [sample for of_query in latest for sample in of_query.get(name, {}).items()]
             if samples:
                 parts += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
                 parts += [f"{name}{{{_labels(labels)}}} {_number(value)}" for labels, value in samples]
         return "".join(f"{part}\n" for part in parts)
 
     def close(self) -> None:
-        """Give the port back."""
+        """Stop listening."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server.serving.join()
             self._server = None
 
-    def _send(self, query: Query, metrics: BatchMetrics, now_s: float) -> None:  # noqa: ARG002
+    def send(self, query: Query, metrics: BatchMetrics) -> None:
         labels = tuple(query.labels.items())
         samples: dict[str, Samples] = {}
         for name, own, value in _samples(metrics):
             samples.setdefault(name, {})[labels + tuple(own.items())] = value
         with self._lock:
-            self._told[labels] = samples
+            self._latest[labels] = samples
         if self._server is None:
             self._listen()
 
@@ -147,15 +152,17 @@ def host_and_port(text: str) -> tuple[str, int]:
     (('127.0.0.1', 9108), ('::', 9108))
     """
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()):
-        raise SkewlessError(f"--prometheus takes PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108; got {text!r}")
-    _require_port(int(port))
+    if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+        expected = f"PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108, with a port up to {_LAST_PORT}"
+        raise ConfigurationError(subject="prometheus", expected=expected, value=text)
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 def _require_port(port: int) -> None:
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
-        raise SkewlessError(f"a port is a number from 0 (any that is free) to 65535; got {port!r}")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= _LAST_PORT:
+        raise ConfigurationError(
+            subject="port", expected=f"a number from 0 (any free port) to {_LAST_PORT}", value=port
+        )
 
 
 def _samples(metrics: BatchMetrics) -> Iterator[tuple[str, Mapping[str, str], float]]:
@@ -182,14 +189,14 @@ def _samples(metrics: BatchMetrics) -> Iterator[tuple[str, Mapping[str, str], fl
         yield "skewless_worker_tuples_total", own, total.loads[worker]
         yield "skewless_worker_busy_seconds_total", own, total.busy_s[worker]
     for hot in metrics.hottest:
-        own = {"key": label(hot["key"])}
-        yield "skewless_key_tuples", own, hot["tuples"]
-        yield "skewless_key_share_percent", own, 100 * hot["share"]
-        yield "skewless_key_workers", own, hot["workers"]
+        own = {"key": label(hot.key)}
+        yield "skewless_key_tuples", own, hot.tuples
+        yield "skewless_key_share_percent", own, 100 * hot.share
+        yield "skewless_key_workers", own, hot.workers
 
 
 def _labels(labels: Labels) -> str:
-    r"""Write labels between the braces.
+    r"""Return labels as they are written between the braces.
 
     >>> print(_labels((("query", 'a "b"'), ("key", "C:\\"))))
     query="a \"b\"",key="C:\\"
@@ -214,14 +221,14 @@ class _Server(ThreadingHTTPServer):
         self.serving = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
 
     def server_bind(self) -> None:
-        """Bind without asking a name server who we are, as the base class does."""
+        """Bind without the look-up of our own name in DNS that the base class does."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, *_: Any) -> None:
-        """A client that goes away is its own affair."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -240,4 +247,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing: one request every few seconds is not news."""
+        """Log nothing: there is a request every few seconds."""

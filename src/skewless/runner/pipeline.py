@@ -24,7 +24,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from skewless.durations import parse_duration
 from skewless.errors import SkewlessError, errors_of, raise_all, require_at_least
 from skewless.groupings import Grouping
-from skewless.observing.observer import BatchMetrics, Observer
+from skewless.observing import BatchMetrics, Observer
 from skewless.producing.kafka_address import SCHEME, Address
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import COUNT

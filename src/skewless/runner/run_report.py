@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DoubleType
 
-from skewless.observing.observer import BatchMetrics, Observer
+from skewless.observing import BatchMetrics, Observer
 from skewless.runner.applications.base import Application
 
 MOST_SHOWN: Final = 10
