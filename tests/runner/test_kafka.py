@@ -230,7 +230,7 @@ def test_the_pipeline_file_for_kafka(
 
     @contextmanager
     def session(*_: Any, **settings: str) -> Iterator[SparkSession]:
-        assert settings == {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"}
+        assert settings == {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"}
         yield spark
 
     orders = [{"shop": shop, "price": 2.5, "pieces": 2, "customer": f"c{number}"} for number, shop in enumerate("aAb")]
