@@ -44,7 +44,7 @@ def expected(values: list[Any], bits: int = 64) -> list[int]:
 
 
 def java_bits(value: float | None, kind: str) -> int | None:
-    """Give the word that Java's doubleToLongBits (d) or floatToIntBits (f) gives, with one zero."""
+    """Return the word of Java's doubleToLongBits (d) or floatToIntBits (f), with one zero."""
     if value is None:
         return None
     canonical = float("nan") if isnan(value) else value + 0.0  # -0.0 + 0.0 is 0.0

@@ -1,4 +1,4 @@
-"""Lengths of time, as people write them and as Spark does."""
+"""Durations, as people write them and as Spark does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from datetime import timedelta
 from typing import Final
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 
 
 def parse_duration(text: str) -> str:
-    """Write a length of time as Spark does.
+    """Return a duration in the words of Spark.
 
     >>> parse_duration("15s"), parse_duration("1m"), parse_duration("1 minute")
     ('15 seconds', '1 minutes', '1 minute')
@@ -22,7 +22,7 @@ def parse_duration(text: str) -> str:
 
 
 def as_timedelta(text: str) -> timedelta:
-    """Give a length of time as Python counts it.
+    """Return a duration as a timedelta.
 
     >>> as_timedelta("15s")
     datetime.timedelta(seconds=15)
@@ -31,12 +31,12 @@ def as_timedelta(text: str) -> timedelta:
     try:
         return timedelta(**{unit.removesuffix("s") + "s": int(number)})
     except OverflowError:
-        raise SkewlessError(f"a length of time of {text} is too long") from None
+        raise ConfigurationError(f"a duration of {text} is too long", value=text) from None
 
 
 def _parts(text: str) -> tuple[str, str]:
     found = re.fullmatch(r"\s*(0*[1-9]\d*)\s*([a-z]+)\s*", text.lower())
     unit = _UNITS.get(found[2], found[2]) if found else ""
     if found is None or unit.removesuffix("s") + "s" not in _UNITS.values():
-        raise SkewlessError(f"give a length of time such as 15s or '1 minute'; got {text!r}")
+        raise ConfigurationError(f"expected a length of time such as 15s or '1 minute'; got {text!r}", value=text)
     return found[1], unit

@@ -1,7 +1,7 @@
-"""Hashes of keys: Spark's xxhash64 outside Spark, and the hash families that groupings draw from it.
+"""Hashes of keys: Spark's xxhash64 outside Spark, and the hash families that groupings derive from it.
 
-`hash_keys` gives, bit for bit, what `pyspark.sql.functions.xxhash64` gives for the same column, so that a
-simulation and a Spark run route alike. Everything behind it works on those 64-bit hashes.
+`hash_keys` returns, bit for bit, what `pyspark.sql.functions.xxhash64` returns for the same column, so that a
+simulation and a Spark run route alike. Everything after it works on those 64-bit hashes.
 
 Reference
 ---------
@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import ColumnError, ConfigurationError, InputError
 
 SPARK_SEED: Final = 42
 
-# The five primes of XXH64, and the golden ratio that splitmix64 counts by.
+# The five primes of XXH64, and the golden ratio, the increment of splitmix64.
 _P1: Final = np.uint64(0x9E3779B185EBCA87)
 _P2: Final = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3: Final = np.uint64(0x165667B19E3779F9)
@@ -41,24 +41,24 @@ _WIDENED: Final = {
 
 
 @njit(inline="always")
-def _rotate_left(x: Any, bits: int) -> Any:
+def _rotate_left(x: np.uint64, bits: int) -> Any:
     return (x << uint64(bits)) | (x >> uint64(64 - bits))
 
 
 @njit(inline="always")
-def _round(accumulator: Any, lane: Any) -> Any:
+def _round(accumulator: np.uint64, lane: np.uint64) -> Any:
     return _rotate_left(accumulator + lane * _P2, 31) * _P1
 
 
 @njit(inline="always")
-def _avalanche(h: Any) -> Any:
+def _avalanche(h: np.uint64) -> np.uint64:
     h = (h ^ (h >> uint64(33))) * _P2
     h = (h ^ (h >> uint64(29))) * _P3
     return h ^ (h >> uint64(32))
 
 
 @njit(inline="always")
-def _read(data: Any, at: int, n_bytes: int) -> Any:
+def _read(data: NDArray[np.uint8], at: int, n_bytes: int) -> Any:
     word = uint64(0)
     for i in range(n_bytes):
         word |= uint64(data[at + i]) << uint64(8 * i)
@@ -66,8 +66,8 @@ def _read(data: Any, at: int, n_bytes: int) -> Any:
 
 
 @njit(cache=True)
-def _xxhash64(data: Any, start: int, stop: int, seed: Any) -> Any:
-    """XXH64 of data[start:stop]."""
+def _xxhash64(data: NDArray[np.uint8], start: int, stop: int, seed: np.uint64) -> Any:
+    """Return the XXH64 of data[start:stop]."""
     at = start
     if stop - start >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
@@ -96,14 +96,14 @@ def _xxhash64(data: Any, start: int, stop: int, seed: Any) -> Any:
 
 
 @njit(cache=True)
-def _hash_bytes(data: Any, offsets: Any, seeds: Any) -> None:
+def _hash_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64], seeds: NDArray[np.uint64]) -> None:
     """Hash data[offsets[i]:offsets[i + 1]] with seeds[i], into seeds[i]."""
     for i in range(seeds.size):
         seeds[i] = _xxhash64(data, offsets[i], offsets[i + 1], seeds[i])
 
 
 @njit(cache=True)
-def _hash_fours(words: Any, seeds: Any) -> None:
+def _hash_fours(words: NDArray[np.uint32], seeds: NDArray[np.uint64]) -> None:
     """Hash each word as four little-endian bytes with seeds[i], into seeds[i]."""
     for i in range(seeds.size):
         h = seeds[i] + _P5 + uint64(4)
@@ -111,7 +111,7 @@ def _hash_fours(words: Any, seeds: Any) -> None:
 
 
 @njit(cache=True)
-def _hash_eights(words: Any, seeds: Any) -> None:
+def _hash_eights(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> None:
     """Hash each word as eight little-endian bytes with seeds[i], into seeds[i]."""
     for i in range(seeds.size):
         h = seeds[i] + _P5 + uint64(8)
@@ -121,19 +121,19 @@ def _hash_eights(words: Any, seeds: Any) -> None:
 def hash_keys(*columns: pa.Array | pa.ChunkedArray | NDArray[Any]) -> NDArray[np.uint64]:
     """Hash each row of the key columns as Spark's `xxhash64(*columns)` does.
 
-    Null is a key of its own. Integers, booleans, floats, strings, binary, dates, timestamps, decimals of up to 18
-    digits, and dictionaries of these are keys. NumPy arrays are taken as the Arrow arrays they convert to.
+    Null is a key of its own. Keys may be integers, booleans, floats, strings, binary, dates, timestamps, decimals of up
+    to 18 digits, and dictionaries of these. NumPy arrays are converted to Arrow arrays.
 
     >>> import pyarrow as pa
     >>> hash_keys(pa.array(["Spark", None])).astype("int64").tolist()
     [-4294468057691064905, 42]
     """
     if not columns:
-        raise SkewlessError("hash_keys needs at least one key column; got none")
+        raise InputError("hash_keys needs at least one key column; got none", subject="columns")
     arrays = [_as_array(column) for column in columns]
     lengths = {len(array) for array in arrays}
     if len(lengths) > 1:
-        raise SkewlessError(f"key columns must be of one length; got {sorted(lengths)}")
+        raise InputError(f"key columns must be of one length; got {sorted(lengths)}", subject="columns")
     hashes = np.full(len(arrays[0]), SPARK_SEED, dtype=np.uint64)
     for array in arrays:
         _hash_column(array, hashes)
@@ -192,7 +192,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _words(array: pa.Array) -> NDArray[Any]:
-    """Each value as the 32- or 64-bit word that Spark hashes for its type."""
+    """Return each value as the 32- or 64-bit word that Spark hashes for its type."""
     kind = array.type
     if kind in _WIDENED:
         array = array.cast(_WIDENED[kind])
@@ -205,8 +205,9 @@ def _words(array: pa.Array) -> NDArray[Any]:
     elif pa.types.is_decimal(kind) and kind.precision <= 18:
         array = _unscaled(array)
     elif kind not in {pa.int32(), pa.int64()}:
-        raise SkewlessError(
-            f"a key of type {kind} cannot be hashed as Spark does: cast it to a string, an integer or a timestamp"
+        raise ColumnError(
+            f"a key of type {kind} cannot be hashed as Spark does",
+            hint="cast it to a string, an integer or a timestamp",
         )
     if array.null_count:
         array = array.fill_null(0)
@@ -215,23 +216,23 @@ def _words(array: pa.Array) -> NDArray[Any]:
 
 
 def _micros(array: pa.Array) -> pa.Array:
-    """Timestamps as Spark keeps them: in microseconds, rounded down."""
+    """Return timestamps as Spark stores them: in microseconds, rounded down."""
     try:
         rounded = pc.floor_temporal(array, unit="microsecond") if array.type.unit == "ns" else array
         return rounded.cast(pa.timestamp("us", array.type.tz)).view(pa.int64())
     except pa.ArrowInvalid as error:
-        raise SkewlessError(f"a key of type {array.type} lies beyond the timestamps of Spark: {error}") from error
+        raise ColumnError(f"a key of type {array.type} is outside the range of Spark's timestamps: {error}") from error
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """Short decimals as the integers they are stored as: the lower half of each 128-bit value."""
+    """Return short decimals as the integers that they are stored as: the lower half of each 128-bit value."""
     wide = array.cast(pa.decimal128(38, array.type.scale))
     halves = np.frombuffer(wide.buffers()[1], dtype=np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide))]
     return pa.array(halves[::2], mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _normalised_floats(array: pa.Array) -> pa.Array:
-    """Floats with one zero and one NaN, as Java's floatToIntBits and Spark's hash see them."""
+    """Return floats with one zero and one NaN, as Java's floatToIntBits and Spark's hash see them."""
     if pa.types.is_float16(array.type):
         array = array.cast(pa.float32())
     values = array.fill_null(0).to_numpy(zero_copy_only=False).copy()
@@ -241,8 +242,8 @@ def _normalised_floats(array: pa.Array) -> pa.Array:
 
 
 @njit(inline="always")
-def mix(word: Any) -> Any:
-    """Finish splitmix64: a bijection of 64-bit words whose every output bit depends on every input bit."""
+def mix(word: np.uint64) -> np.uint64:
+    """Apply the finaliser of splitmix64: a bijection whose every output bit depends on every input bit."""
     word = uint64(word)
     word = (word ^ (word >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> uint64(27))) * uint64(0x94D049BB133111EB)
@@ -250,25 +251,25 @@ def mix(word: Any) -> Any:
 
 
 @njit(inline="always", cache=True)  # cached: `make_salt` calls it from Python
-def random_word(salt: Any, position: Any) -> Any:
+def random_word(salt: np.uint64, position: int | np.integer) -> Any:
     """Draw word number `position` of the splitmix64 sequence that starts at `salt`."""
     return mix(uint64(salt) + (uint64(position) + uint64(1)) * _GOLDEN)
 
 
 @njit(inline="always")
-def upper_choice(word: Any, n: int) -> Any:
+def upper_choice(word: np.uint64, n: int) -> np.int64:
     """Reduce the upper 32 bits of a well-mixed word to 0 … n - 1."""
     return np.int64(((word >> uint64(32)) * uint64(n)) >> uint64(32))
 
 
 @njit(inline="always")
-def lower_choice(word: Any, n: int) -> Any:
+def lower_choice(word: np.uint64, n: int) -> np.int64:
     """Reduce the lower 32 bits of a well-mixed word to 0 … n - 1, independent of `upper_choice`."""
     return np.int64(((word & uint64(0xFFFFFFFF)) * uint64(n)) >> uint64(32))
 
 
 def make_salt(seed: int, *, use: int = 0) -> np.uint64:
-    """Turn a small seed into a 64-bit salt; another `use` gives an unrelated salt.
+    """Derive a 64-bit salt from a small seed; every `use` has an unrelated salt.
 
     >>> len({int(make_salt(1)), int(make_salt(1)), int(make_salt(2)), int(make_salt(1, use=1))})
     3
@@ -277,7 +278,7 @@ def make_salt(seed: int, *, use: int = 0) -> np.uint64:
 
 
 def rehash(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Hash keys again: another seed gives an independent-looking hash of the same keys, with no new collisions.
+    """Hash keys again, without new collisions; the hashes of two seeds look independent.
 
     >>> keys = np.array([1, 2], dtype=np.uint64)
     >>> bool(np.any(rehash(keys, seed=7) == rehash(keys, seed=8)))
@@ -288,7 +289,7 @@ def rehash(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 
 @njit(cache=True)
-def _rehash(keys: Any, salt: Any) -> Any:
+def _rehash(keys: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:
     hashes = np.empty_like(keys)
     for i in range(keys.size):
         hashes[i] = mix(keys[i] ^ salt)
@@ -305,26 +306,26 @@ def universal_hash(keys: NDArray[np.uint64], seed: int, n_buckets: int) -> NDArr
     [0, 0, 0, 0]
     """
     if not 1 <= n_buckets <= 2**32:
-        raise SkewlessError(f"n_buckets must be between 1 and 2**32; got {n_buckets}")
+        raise ConfigurationError(subject="n_buckets", expected="between 1 and 2**32", value=n_buckets)
     words = np.ascontiguousarray(keys, dtype=np.uint64)
     buckets: NDArray[np.int64] = universal_buckets(words, universal_salts(seed), n_buckets)
     return buckets
 
 
 def universal_salts(seed: int) -> NDArray[np.uint64]:
-    """Draw the member of the family that `universal_hash` takes for a seed: the three words of `universal_choice`."""
+    """Draw the member of the family that `universal_hash` uses for a seed: the three words of `universal_choice`."""
     return np.array([make_salt(seed, use=use) for use in (1, 2, 3)], dtype=np.uint64)
 
 
 @njit(inline="always")
-def universal_choice(key: Any, a: Any, b: Any, c: Any, n: int) -> Any:
-    """Hash one key to 0 … n - 1 with the member of the 2-universal family that three random words name."""
+def universal_choice(key: np.uint64, a: np.uint64, b: np.uint64, c: np.uint64, n: int) -> Any:
+    """Hash one key to 0 … n - 1 with the member of the 2-universal family that three random words select."""
     return upper_choice(a * (key & uint64(0xFFFFFFFF)) + b * (key >> uint64(32)) + c, n)
 
 
 @njit(cache=True)
-def universal_buckets(keys: Any, salts: Any, n_buckets: int) -> Any:
-    """Give the bucket of each key, by the member of the family that `salts` name."""
+def universal_buckets(keys: NDArray[np.uint64], salts: NDArray[np.uint64], n_buckets: int) -> NDArray[np.int64]:
+    """Return the bucket of each key, by the member of the family that `salts` select."""
     buckets = np.empty(keys.size, dtype=np.int64)
     a, b, c = salts[0], salts[1], salts[2]
     for i in range(keys.size):

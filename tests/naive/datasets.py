@@ -42,7 +42,7 @@ def weight_of(text: str, name: str) -> int | str:
 
 
 def read_click(line: str) -> tuple[str, int] | str | None:
-    """Give article and clicks, a reason, or None for a line that is no row."""
+    """Return article and clicks, a reason, or None for a line that is no row."""
     if line == "prev\tcurr\ttype\tn":
         return None
     fields = line.split("\t")
@@ -80,7 +80,7 @@ def cells_at(x: int, y: int) -> list[str]:
 
 
 def read_cells(line: str) -> list[str] | str:
-    """Give the cells of a reading, or a reason."""
+    """Return the cells of a reading, or a reason."""
     if re.match(r"(sensor_id|sid)\b", line):
         return []
     fields = line.split(",")

@@ -14,7 +14,7 @@ def random_word(salt: int, position: int) -> int:
 
 
 def draw_trade(salt: int, position: int, rank: int) -> tuple[int, int]:
-    """Give cents and volume."""
+    """Return cents and volume."""
     usual = 100 + (random_word(salt ^ MASK, rank) >> 32) * 49_900 // 2**32
     word = random_word(salt, position)
     return usual * (980 + (word >> 32) * 41 // 2**32) // 1000, 1 + (word & (2**32 - 1)) * 1_000 // 2**32
@@ -29,7 +29,7 @@ def read_number(text: str) -> float:
 
 
 def read_trade(symbol: str | None, price: str | None, volume: str | None) -> tuple[str, float, float] | str:
-    """Give symbol, price and volume, or the reason why not."""
+    """Return symbol, price and volume, or the reason why not."""
     blanks = " \t\n\r\f\v"
     if not (symbol or "").strip(blanks):
         return "no symbol"

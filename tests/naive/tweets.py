@@ -50,17 +50,17 @@ def hashtags_of(text: str) -> list[str]:
     position = 0
     while position < len(text):
         before = text[position - 1] if position else " "
-        begins = text[position] in "#\uff03" and not (is_letter(before) or before in "_&")
+        starts = text[position] in "#\uff03" and not (is_letter(before) or before in "_&")
         position += 1
         tag = tag_of(text[position:])
-        if begins and any(unicodedata.category(character)[0] == "L" for character in tag):
+        if starts and any(unicodedata.category(character)[0] == "L" for character in tag):
             tags.append(tag)
             position += len(tag)
     return tags
 
 
 def tag_of(text: str) -> str:
-    """Give the letters, digits and underscores that a text begins with."""
+    """Return the letters, digits and underscores that a text starts with."""
     tag = ""
     for character in text:
         if not (is_letter(character) or character == "_"):

@@ -142,7 +142,7 @@ def test_a_rate_can_grow() -> None:
     report = run(feed_of(8_500, tuples=8_500), target, clock, Ramp(first=1_000, last=16_000))
     assert sum(time < SECOND // 2 + TICK for time in target.times) == pytest.approx(2_375, abs=20)
     assert report.seconds == pytest.approx(1, rel=0.01)
-    with pytest.raises(SkewlessError, match="say how many tuples"):
+    with pytest.raises(SkewlessError, match="needs to know its length"):
         run(feed_of(10), target, clock, Ramp(first=1, last=2))
 
 

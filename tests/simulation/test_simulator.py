@@ -275,7 +275,7 @@ def test_a_ramp_needs_a_length(tmp_path: Any) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("a\nb\n" * 50)
     simulation = Simulation(Key(workers=2), KeyFile(path=str(path)), arrivals=Ramp(first=1, last=10))
-    with pytest.raises(SkewlessError, match="say how many tuples"):
+    with pytest.raises(SkewlessError, match="needs to know its length"):
         simulate(simulation)
     assert simulate(simulation, tuples=60).tuples == 60
 

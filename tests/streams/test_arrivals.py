@@ -101,7 +101,7 @@ def test_the_trace_of_topics_has_its_length() -> None:
         (lambda: Steady(rate=0), "rate must be a whole number of at least 1; got 0"),
         (lambda: Ramp(first=0, last=5), "the first rate of a ramp must be a whole number of at least 1; got 0"),
         (lambda: Ramp(first=5, last=2 * SECOND), "the last rate of a ramp must be at most 1000000000; got 2000000000"),
-        (lambda: Ramp(first=1, last=2).start(), "needs to know its length: say how many tuples"),
+        (lambda: Ramp(first=1, last=2).start(), "needs to know its length. Set tuples"),
         (lambda: Daily(rate=0.0), "rate must be above 0"),
         (lambda: Daily(rate=float("inf")), "rate must be above 0"),
         (lambda: Daily(rate=1.0, swing=1.1), "swing must be between 0 and 1; got 1.1"),

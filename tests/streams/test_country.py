@@ -110,5 +110,5 @@ def test_lengths_and_labels() -> None:
 @pytest.mark.parametrize("kind", [CountrySkew, CountryHalfSkew])
 @pytest.mark.parametrize("percent", [-1, 101])
 def test_other_percentages_are_refused(kind: type[CountrySkew], percent: int) -> None:
-    with pytest.raises(SkewlessError, match=f"between 0 and 100 percent; got {percent}"):
+    with pytest.raises(SkewlessError, match=f"between 0 and 100; got {percent}"):
         kind(percent=percent)

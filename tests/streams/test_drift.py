@@ -133,5 +133,5 @@ def test_bad_parameters_are_refused(parameters: dict[str, int], message: str) ->
 
 
 def test_the_summary_says_what_flows() -> None:
-    assert Drift().summary == "50 % to one hot key, another every 270,000 tuples, of 10,000 keys (all alike)"
+    assert Drift().summary == "50 % to one hot key, another every 270,000 tuples, of 10,000 keys (uniform)"
     assert "Zipf's law, exponent 1.5" in Drift(exponent=1.5).summary

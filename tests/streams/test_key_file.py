@@ -241,7 +241,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    check_refused(tmp_path, None, "is a folder: give a file")
+    check_refused(tmp_path, None, "is a folder. Name a file")
 
 
 def test_a_name_too_long(tmp_path: Path) -> None:
@@ -280,18 +280,18 @@ def test_a_parquet_file_without_rows(tmp_path: Path) -> None:
 def test_a_missing_column_suggests_the_nearest(tmp_path: Path, name: str, content: str) -> None:
     path = write(tmp_path / name, content)
     check_refused(path, "kye", "unknown column of .* 'kye': did you mean 'key'.* Known: key, n")
-    check_refused(path, None, r"has columns: name the one that holds the key \(n, key\)")
+    check_refused(path, None, r"has columns. Name the one that holds the key \(n, key\)")
 
 
 def test_a_missing_column_of_parquet(tmp_path: Path) -> None:
     path = tmp_path / "keys.parquet"
     pa_parquet.write_table(pa.table({"hashtag": ["a"], "n": [1]}), path)
     check_refused(path, "hashtags", "unknown column of .* 'hashtags': did you mean 'hashtag'.* Known: hashtag, n")
-    check_refused(path, None, r"has columns: name the one that holds the key \(hashtag, n\)")
+    check_refused(path, None, r"has columns. Name the one that holds the key \(hashtag, n\)")
 
 
 def test_text_has_no_columns(tmp_path: Path) -> None:
-    check_refused(write(tmp_path / "keys.txt", "a\n"), "key", "is read as text, which has no columns: .*'key'")
+    check_refused(write(tmp_path / "keys.txt", "a\n"), "key", "is read as text, which has no columns. .*'key'")
 
 
 @pytest.mark.parametrize("row", ["b", "b,2,3", '"b\nc",2,3'])

@@ -124,8 +124,8 @@ def test_a_slip_in_zipf_suggests_zipf() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("country-skew-r101", "between 0 and 100 percent; got 101"),
-        ("country-half-skew-r999", "between 0 and 100 percent; got 999"),
+        ("country-skew-r101", "between 0 and 100; got 101"),
+        ("country-half-skew-r999", "between 0 and 100; got 999"),
         ("drift-101", "percent must be between 0 and 100; got 101"),
         ("drift-50-0", "period must be a whole number of at least 1; got 0"),
         ("drift-50-7-1", "n_keys must be a whole number of at least 2; got 1"),

@@ -86,7 +86,7 @@ def test_topics_are_as_popular_as_said_minute_by_minute() -> None:
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32), topic=st.integers(0, 800))
 def test_a_topic_rises_once_and_fades(seed: int, topic: int) -> None:
-    stream, before = Topics(), 12 * 3600 // Topics.topic_every_s  # topics that come up before the stream begins
+    stream, before = Topics(), 12 * 3600 // Topics.topic_every_s  # topics that come up before the stream starts
     heard: list[float] = []
     for second in range(0, 60 * 3600, 600):
         first, shares = stream.popularity(second, seed=seed)

@@ -30,7 +30,7 @@ def counts_of(stream: Zipf, seed: int = 0) -> NDArray[np.int64]:
 
 
 def table_shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the share of each rank: what its own column keeps and what other columns hand on to it."""
+    """Return the share of each rank: what its own column keeps and what other columns pass on to it."""
     keep, alias = make_alias_table(weights)
     kept = keep.astype(np.float64) / 2**32
     shares = kept.copy()

@@ -161,7 +161,7 @@ class Drawn(SyntheticStream):
     def summary(self) -> str:
         return "keys drawn from a distribution"
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+    def _keys(self, start: int, stop: int, _seed: int, _tuples: int, /) -> pa.Array:
         return pa.array(self.keys[start:stop])
 
 

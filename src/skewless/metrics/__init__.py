@@ -1,4 +1,4 @@
-"""What is measured, one definition each."""
+"""Metrics, one definition each."""
 
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.detection import precision, recall, time_to_detect

@@ -1,14 +1,14 @@
-"""What a grouping costs the merge behind it: over how many workers the keys lie."""
+"""What a grouping costs the merge after it: over how many workers keys are spread."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import InputError, require_at_least
 from skewless.hashing import mix
 from skewless.sketches.key_table import FULL, capacity_for, find_or_add, grown, make_index
 
@@ -16,9 +16,18 @@ _NO_SALT: Final = np.uint64(0)
 
 
 @njit(cache=True)
-def _mark(keys: Any, workers: Any, begin: int, index: Any, seen: Any, masks: Any, n: int, n_pairs: int) -> Any:
-    """Set the bit of each (key, worker) in `masks`; returns the position reached, the keys and the pairs so far."""
-    for i in range(begin, keys.size):
+def _mark(
+    keys: NDArray[np.uint64],
+    workers: NDArray[np.int32],
+    start: int,
+    index: NDArray[np.int32],
+    seen: NDArray[np.uint64],
+    masks: NDArray[np.uint64],
+    n: int,
+    n_pairs: int,
+) -> tuple[int, int, int]:
+    """Set the bit of each (key, worker) in `masks`; return the position reached, the keys and the pairs so far."""
+    for i in range(start, keys.size):
         slot = find_or_add(index, seen, n, keys[i], mix(keys[i]))
         if slot == FULL:
             return i, n, n_pairs
@@ -32,7 +41,7 @@ def _mark(keys: Any, workers: Any, begin: int, index: Any, seen: Any, masks: Any
 
 
 class KeySpread:
-    """Counts the (key, worker) pairs that occur: exactly, in n_workers bits per key.
+    """Count the distinct (key, worker) pairs: exactly, in n_workers bits per key.
 
     >>> spread = KeySpread(n_workers=4)
     >>> spread.update(np.array([1, 1, 1, 2], dtype=np.uint64), np.array([0, 3, 3, 1], dtype=np.int32))
@@ -52,9 +61,9 @@ class KeySpread:
     def update(self, keys: NDArray[np.uint64], workers: NDArray[np.int32]) -> None:
         """Count the pairs of one batch."""
         if keys.shape != workers.shape:
-            raise SkewlessError(f"there must be one worker per key; got {keys.size} keys and {workers.size} workers")
+            raise InputError(f"there must be one worker per key; got {keys.size} keys and {workers.size} workers")
         if workers.size and not 0 <= workers.min() <= workers.max() < self._n_workers:
-            raise SkewlessError(f"workers must be 0 to {self._n_workers - 1}; got {workers.min()} to {workers.max()}")
+            raise InputError(f"workers must be 0 to {self._n_workers - 1}; got {workers.min()} to {workers.max()}")
         position = 0
         while True:
             position, self.n_keys, self.n_pairs = _mark(

@@ -1,4 +1,4 @@
-"""How well and how soon hot keys are found."""
+"""How well and how soon hot keys are detected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 
 def precision(found: Iterable[Hashable], hot: Iterable[Hashable]) -> float:
-    """Share of the found keys that are hot; 1 if none was found.
+    """Return the share of the found keys that are hot; 1 if none was found.
 
     >>> precision(["a", "b"], ["a", "c"])
     0.5
@@ -16,7 +16,7 @@ def precision(found: Iterable[Hashable], hot: Iterable[Hashable]) -> float:
 
 
 def recall(found: Iterable[Hashable], hot: Iterable[Hashable]) -> float:
-    """Share of the hot keys that were found; 1 if none is hot.
+    """Return the share of the hot keys that were found; 1 if none is hot.
 
     >>> recall(["a", "b"], ["a", "c", "d", "e"])
     0.25
@@ -26,7 +26,7 @@ def recall(found: Iterable[Hashable], hot: Iterable[Hashable]) -> float:
 
 
 def time_to_detect(hot_since: Mapping[Hashable, float], found_at: Mapping[Hashable, float]) -> float | None:
-    """Mean time from a key's becoming hot to its being found, over the keys that were found; None if none was.
+    """Return the mean time from when a key becomes hot until it is found, over found keys; None if there are none.
 
     A key found before it became hot counts as found at once.
 

@@ -1,22 +1,22 @@
-"""How long tuples take, in bounded memory."""
+"""Quantiles of latencies, in bounded memory."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, InputError
 
-_FINE_BITS: Final = 8  # each power of two is cut into so many (2**8) equal parts
+_FINE_BITS: Final = 8  # each power of two has 2**8 buckets of equal width
 _N_BUCKETS: Final = (64 - _FINE_BITS) << _FINE_BITS
 
 
 @njit(inline="always")
 def bucket_of(value: int) -> int:
-    """Give the bucket of a time in nanoseconds: exact below 2**9, within 1/256 above."""
+    """Return the bucket of a time in nanoseconds: exact below 2**9, within 1/256 above."""
     shift = 0
     rest = value >> (_FINE_BITS + 1)
     if rest > 0:  # the position of the highest bit, by halving
@@ -29,7 +29,7 @@ def bucket_of(value: int) -> int:
 
 
 @njit(cache=True)
-def _count(values: Any, buckets: Any) -> None:
+def _count(values: NDArray[np.int64], buckets: NDArray[np.int64]) -> None:
     for i in range(values.size):
         buckets[bucket_of(values[i])] += 1
 
@@ -50,21 +50,21 @@ class LatencyHistogram:
         self.buckets: NDArray[np.int64] = np.zeros(_N_BUCKETS, dtype=np.int64)
 
     def update(self, nanoseconds: NDArray[np.int64]) -> None:
-        """Count times of zero or more."""
+        """Count times, none of them negative."""
         if nanoseconds.size and nanoseconds.min() < 0:
-            raise SkewlessError(f"a latency must be at least 0; got {nanoseconds.min()} ns")
+            raise InputError(f"a latency must be at least 0; got {nanoseconds.min()} ns", subject="nanoseconds")
         _count(nanoseconds, self.buckets)
 
     def merge(self, other: LatencyHistogram) -> LatencyHistogram:
-        """Make one histogram of two."""
+        """Make the histogram of the times of both."""
         merged = LatencyHistogram()
         merged.buckets = self.buckets + other.buckets
         return merged
 
     def quantile_ms(self, share: float) -> float:
-        """Give the time that a share of all tuples does not exceed, in milliseconds; 0 if there are none."""
+        """Return the time that a share of all tuples does not exceed, in milliseconds; 0 if there are no tuples."""
         if not 0 <= share <= 1:
-            raise SkewlessError(f"share must be between 0 and 1; got {share}")
+            raise ConfigurationError(subject="share", expected="between 0 and 1", value=share)
         cumulated = np.cumsum(self.buckets)
         if cumulated[-1] == 0:
             return 0.0

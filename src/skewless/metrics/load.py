@@ -1,24 +1,22 @@
-"""How evenly the load lies on the workers. A load is a number of tuples per worker."""
+"""How evenly the load is distributed over the workers. A load is a number of tuples per worker."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import InputError
 
 
 def _as_loads(loads: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(loads, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
-        raise SkewlessError(f"loads must be one number per worker; got an array of shape {array.shape}")
+        raise InputError(f"loads must be one number per worker; got an array of shape {array.shape}", subject="loads")
     return array
 
 
 def stddev(loads: ArrayLike) -> float:
-    """Standard deviation over workers of the load in percent of all tuples; 0 is perfect (DKG eq. 7).
+    """Return the standard deviation over workers of the load in percent of all tuples; 0 is perfect (DKG eq. 7).
 
     >>> stddev([100, 0])
     50.0
@@ -29,7 +27,7 @@ def stddev(loads: ArrayLike) -> float:
 
 
 def imbalance(loads: ArrayLike) -> float:
-    """How much more than the mean the most loaded worker carries, λ in percent; 0 is perfect (DAKG eq. 1).
+    """Return the excess load of the most loaded worker over the mean, λ in percent; 0 is perfect (DAKG eq. 1).
 
     >>> imbalance([15, 10, 5])
     50.0
@@ -40,7 +38,7 @@ def imbalance(loads: ArrayLike) -> float:
 
 
 def sigma(loads: ArrayLike) -> float:
-    """Standard deviation over workers of the number of tuples.
+    """Return the standard deviation over workers of the number of tuples.
 
     >>> sigma([12, 8])
     2.0
@@ -49,7 +47,7 @@ def sigma(loads: ArrayLike) -> float:
 
 
 def variance(loads: ArrayLike) -> float:
-    """Variance over workers of the number of tuples (SLB eq. 1).
+    """Return the variance over workers of the number of tuples (SLB eq. 1).
 
     >>> variance([12, 8])
     4.0
@@ -58,7 +56,7 @@ def variance(loads: ArrayLike) -> float:
 
 
 def throughput(tuples: int, elapsed_ms: float) -> float:
-    """Tuples per second (DKG eq. 6).
+    """Return the tuples per second (DKG eq. 6).
 
     >>> throughput(500, 250.0)
     2000.0
@@ -66,7 +64,7 @@ def throughput(tuples: int, elapsed_ms: float) -> float:
     return tuples / (elapsed_ms / 1000) if elapsed_ms else 0.0
 
 
-def loads_of(workers: NDArray[Any], n_workers: int) -> NDArray[np.int64]:
+def loads_of(workers: NDArray[np.integer], n_workers: int) -> NDArray[np.int64]:
     """Count the tuples of each worker.
 
     >>> loads_of(np.array([0, 2, 2]), 3).tolist()

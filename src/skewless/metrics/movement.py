@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import InputError
 
 
 def moved(before_table: ArrayLike, after_table: ArrayLike, state_sizes: ArrayLike) -> float:
-    """Size of the state whose owner changes from one table to the next, ψ (SLB eq. 2).
+    """Return the size of the state whose owner changes from one table to the next, ψ (SLB eq. 2).
 
-    Tables give the worker of each substream, sizes are in any unit.
+    Tables hold the worker of each substream; sizes are in any unit.
 
     >>> moved([0, 0, 1], [0, 1, 1], [10, 20, 30])
     20.0
@@ -21,7 +21,7 @@ def moved(before_table: ArrayLike, after_table: ArrayLike, state_sizes: ArrayLik
 
 
 def moved_percent(before_table: ArrayLike, after_table: ArrayLike, state_sizes: ArrayLike) -> float:
-    """The same in percent of all state; 0 where there is none.
+    """Return the size of the state whose owner changes in percent of all state; 0 if there is none.
 
     >>> moved_percent([0, 0, 1], [0, 1, 1], [10, 20, 50])
     25.0
@@ -38,9 +38,8 @@ def _changed(
     sizes = np.asarray(state_sizes, dtype=np.float64)
     if before.ndim != 1 or not before.shape == after.shape == sizes.shape:
         shapes = f"{before.shape}, {after.shape} and {sizes.shape}"
-        raise SkewlessError(f"tables and state sizes must be one number per substream; got arrays of shape {shapes}")
+        raise InputError(f"tables and state sizes must be one number per substream; got arrays of shape {shapes}")
     if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        raise SkewlessError(
-            f"state sizes must be numbers of at least 0; got {sizes[~(sizes >= 0) | np.isinf(sizes)][0]}"
-        )
+        bad = sizes[~(sizes >= 0) | np.isinf(sizes)][0]
+        raise InputError(f"state sizes must be numbers of at least 0; got {bad}", subject="state_sizes")
     return before != after, sizes

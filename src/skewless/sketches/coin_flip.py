@@ -124,7 +124,7 @@ def _ones(vector: np.uint64) -> int:
 
 
 @njit(cache=True)
-def _evict(synopsis: Synopsis, slot: int) -> None:
+def _evict(synopsis: Synopsis, slot: int | np.int64) -> None:
     """Remove a key from the synopsis; the last key moves to its slot, so that slots stay dense."""
     slots, keys, vectors, hot = synopsis.slots, synopsis.keys, synopsis.vectors, synopsis.hot
     remove(slots, keys, slot, synopsis.index_salt)

@@ -1,4 +1,4 @@
-"""Streams: what flows in. Synthetic ones are functions of seed and position; files are read in chunks."""
+"""Streams of keys. Synthetic ones are functions of seed and position; files are read in chunks."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ STREAMS: Final[dict[str, SyntheticStream]] = {
         *(stand_in() for stand_in in _STAND_INS),
     )
 }
-"""The named streams: the twelve synthetic datasets of the DKG paper, others with their defaults, and stand-ins for real
-data sets: the three of the DStream paper, the five of the DKG paper, and the football match of the DAKG paper."""
+"""The named streams: the twelve synthetic data sets of the DKG paper, others with their defaults, and stand-ins for
+real data sets: the three of the DStream paper, the five of the DKG paper, and the football match of the DAKG paper."""
 
 _SKEW: Final = re.compile(r"country-(half-)?skew-r(\d{1,3})")
 _EXPONENT: Final = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"

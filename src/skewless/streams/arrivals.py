@@ -1,7 +1,7 @@
-"""When tuples arrive, in virtual nanoseconds: steadily, faster and faster, by the hour of the day; evenly or at random.
+"""When tuples arrive, in virtual nanoseconds: at a constant rate, along a ramp, by the time of day; evenly or randomly.
 
-An arrival process has a rate at every moment. Evenly, tuple i arrives when the rate has summed up to i; at random, when
-it has summed up to the i-th point of a Poisson process of rate 1. Either way it is a function of seed and position.
+An arrival process has a rate at every moment. Evenly spaced, tuple i arrives when the integral of the rate reaches i;
+randomly, when it reaches the i-th point of a Poisson process of rate 1. Both are functions of seed and position.
 """
 
 from __future__ import annotations
@@ -9,36 +9,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import isfinite, log, pi
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.hashing import make_salt, random_word
 
 SECOND: Final = 1_000_000_000
-"""In nanoseconds."""
+"""A second in nanoseconds."""
 _DAY: Final = 86_400  # in seconds
-_USE: Final = 11  # of a seed; streams use the first few
+_USE: Final = 11  # of the seed; streams use the first few
 
 
 @njit(cache=True)
-def steady_times(begin: int, remainder: int, rate: int, n: int) -> Any:
-    """Give the times of n tuples that come `rate` per second from `begin` on, in whole nanoseconds, rounded down.
+def steady_times(start: int, remainder: int, rate: int, n: int) -> NDArray[np.int64]:
+    """Return the arrival times of n tuples at `rate` per second from `start` on, in whole nanoseconds, rounded down.
 
-    `remainder` is what the exact time of the first tuple exceeds `begin` by, in units of 1/rate nanoseconds.
+    `remainder` is how much the exact time of the first tuple exceeds `start`, in units of 1/rate nanoseconds.
     """
     times = np.empty(n, dtype=np.int64)
     for i in range(n):
-        times[i] = begin + (remainder + i * SECOND) // rate
+        times[i] = start + (remainder + i * SECOND) // rate
     return times
 
 
 @njit(cache=True)
-def random_counts(start: int, n: int, salt: Any, before: float) -> Any:
-    """Give points start to start + n of a Poisson process of rate 1, the last point before them being at `before`."""
+def random_counts(start: int, n: int, salt: np.uint64, before: float) -> NDArray[np.float64]:
+    """Return points start to start + n of a Poisson process of rate 1; the last point before them is at `before`."""
     counts = np.empty(n, dtype=np.float64)
     for i in range(n):
         above_0_up_to_1 = ((random_word(salt, start + i) >> uint64(11)) + uint64(1)) * 2.0**-53
@@ -49,26 +49,32 @@ def random_counts(start: int, n: int, salt: Any, before: float) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrivals(ABC):
-    """How the rate goes. `poisson` says whether tuples come at random or evenly."""
+    """An arrival process.
+
+    Parameters
+    ----------
+    poisson : bool
+        Whether tuples arrive as in a Poisson process, or evenly spaced.
+    """
 
     poisson: bool = False
 
     @abstractmethod
-    def seconds(self, counts: NDArray[np.float64], tuples: int | None) -> NDArray[np.float64]:
-        """Say when the rate has summed up to each count, in a stream of so many tuples if that is known."""
+    def seconds(self, counts: NDArray[np.float64], tuples: int | None, /) -> NDArray[np.float64]:
+        """Return when the integral of the rate reaches each count, in a stream of `tuples` tuples if that is known."""
 
-    def times(self, start: int, stop: int, tuples: int | None) -> NDArray[np.int64]:
-        """Give the times of tuples start to stop that come evenly, in nanoseconds."""
+    def times(self, start: int, stop: int, tuples: int | None, /) -> NDArray[np.int64]:
+        """Return the arrival times of tuples start to stop if they are evenly spaced, in nanoseconds."""
         return _as_ns(self.seconds(np.arange(start, stop, dtype=np.float64), tuples))
 
     def start(self, *, tuples: int | None = None, seed: int = 0) -> Flow:
-        """Begin at the first tuple of a stream, which has so many of them if that is known."""
-        self.seconds(np.zeros(1), tuples)  # refuses what it cannot do now, not after the first chunk
+        """Start at the first tuple of a stream, of `tuples` tuples if that is known."""
+        self.seconds(np.zeros(1), tuples)  # raises errors now, not after the first chunk
         return Flow(self, tuples, seed)
 
 
 class Flow:
-    """An arrival process under way."""
+    """An arrival process that has started."""
 
     def __init__(self, arrivals: Arrivals, tuples: int | None, seed: int) -> None:
         self._arrivals = arrivals
@@ -78,7 +84,7 @@ class Flow:
         self._count = 0.0
 
     def take(self, n: int) -> NDArray[np.int64]:
-        """Give the times of the next n tuples in nanoseconds; they never go back."""
+        """Return the arrival times of the next n tuples in nanoseconds, in ascending order."""
         start, self._position = self._position, self._position + n
         if not self._arrivals.poisson:
             return self._arrivals.times(start, start + n, self._tuples)
@@ -90,7 +96,12 @@ class Flow:
 
 @dataclass(frozen=True, kw_only=True)
 class Steady(Arrivals):
-    """The same rate all the time; with `poisson` the gaps between tuples are exponentially distributed.
+    """A constant rate; with `poisson` the gaps between tuples are exponentially distributed.
+
+    Parameters
+    ----------
+    rate : int
+        Tuples per second.
 
     >>> Steady(rate=3).start().take(4).tolist()
     [0, 333333333, 666666666, 1000000000]
@@ -108,18 +119,25 @@ class Steady(Arrivals):
     def __post_init__(self) -> None:
         require_at_least("rate", self.rate, 1)
 
-    def seconds(self, counts: NDArray[np.float64], tuples: int | None) -> NDArray[np.float64]:  # noqa: ARG002
+    def seconds(self, counts: NDArray[np.float64], _tuples: int | None, /) -> NDArray[np.float64]:
         return counts / self.rate
 
-    def times(self, start: int, stop: int, tuples: int | None) -> NDArray[np.int64]:  # noqa: ARG002
-        begin, remainder = divmod(start * SECOND, self.rate)
-        exact: NDArray[np.int64] = steady_times(begin, remainder, self.rate, stop - start)
+    def times(self, start: int, stop: int, _tuples: int | None, /) -> NDArray[np.int64]:
+        first, remainder = divmod(start * SECOND, self.rate)
+        exact: NDArray[np.int64] = steady_times(first, remainder, self.rate, stop - start)
         return exact
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ramp(Arrivals):
-    """A rate that grows, or falls, in a straight line from the first tuple of a stream to its last.
+    """A rate that changes linearly over time from the first tuple of a stream to its last.
+
+    Parameters
+    ----------
+    first : int
+        Tuples per second at the start.
+    last : int
+        Tuples per second at the end.
 
     >>> times = Ramp(first=1_000, last=16_000).start(tuples=8_500).take(8_500)
     >>> int((times < 500_000_000).sum()), round(int(times[-1]) / 1e9, 2)  # a second of 8,500 on average
@@ -138,13 +156,17 @@ class Ramp(Arrivals):
         for name in ("first", "last"):
             require_at_least(f"the {name} rate of a ramp", getattr(self, name), 1)
             if getattr(self, name) > SECOND:
-                raise SkewlessError(f"the {name} rate of a ramp must be at most {SECOND}; got {getattr(self, name)}")
+                raise ConfigurationError(
+                    subject=f"the {name} rate of a ramp", expected=f"at most {SECOND}", value=getattr(self, name)
+                )
 
-    def seconds(self, counts: NDArray[np.float64], tuples: int | None) -> NDArray[np.float64]:
+    def seconds(self, counts: NDArray[np.float64], tuples: int | None, /) -> NDArray[np.float64]:
         if tuples is None:
-            raise SkewlessError("a rate that changes over the stream needs to know its length: say how many tuples")
+            raise ConfigurationError(
+                "a rate that changes over the stream needs to know its length", subject="tuples", hint="set {tuples}"
+            )
         steepness = (self.last**2 - self.first**2) / (2 * tuples)  # of the rate, per second
-        # What the root is taken of is the square of the rate reached: at random a stream may run a little over.
+        # The radicand is the square of the rate reached. A Poisson process may run a little past the end.
         reached = np.sqrt(np.maximum(self.first**2 + 2 * steepness * counts, 1.0))
         times: NDArray[np.float64] = 2 * counts / (self.first + reached)
         return times
@@ -152,16 +174,20 @@ class Ramp(Arrivals):
 
 @dataclass(frozen=True, kw_only=True)
 class Daily(Arrivals):
-    """A rate that swings with the hour of the day, minute by minute.
+    """A rate that follows the time of the day as a sine, minute by minute.
 
     Parameters
     ----------
-    rate: tuples per second, on average over a day.
-    swing: how much more than the average it is at the peak, and how much less twelve hours from it, as a share.
-    peak_hour: when the rate is highest.
-    begin_hour: the time of the day at which the stream begins.
+    rate : float
+        Tuples per second, on average over a day.
+    swing : float
+        Amplitude, as a fraction of the average.
+    peak_hour : float
+        Hour of the day at which the rate is highest.
+    start_hour : float
+        Hour of the day at which the stream starts.
 
-    >>> times = Daily(rate=1, swing=0.5, peak_hour=20, begin_hour=20).start().take(86_400)
+    >>> times = Daily(rate=1, swing=0.5, peak_hour=20, start_hour=20).start().take(86_400)
     >>> np.histogram(times, bins=4, range=(0, 86_400 * SECOND))[0].tolist()
     [28476, 14724, 14725, 28475]
     """
@@ -169,26 +195,26 @@ class Daily(Arrivals):
     rate: float
     swing: float = 0.4
     peak_hour: float = 20.0
-    begin_hour: float = 0.0
+    start_hour: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isfinite(self.rate) and 0 < self.rate <= SECOND):
-            raise SkewlessError(f"rate must be above 0 and at most {SECOND}; got {self.rate}")
+            raise ConfigurationError(subject="rate", expected=f"above 0 and at most {SECOND}", value=self.rate)
         if not 0 <= self.swing <= 1:
-            raise SkewlessError(f"swing must be between 0 and 1; got {self.swing}")
-        for name in ("peak_hour", "begin_hour"):
+            raise ConfigurationError(subject="swing", expected="between 0 and 1", value=self.swing)
+        for name in ("peak_hour", "start_hour"):
             if not 0 <= getattr(self, name) < 24:
-                raise SkewlessError(f"{name} must be at least 0 and below 24; got {getattr(self, name)}")
+                raise ConfigurationError(subject=name, expected="at least 0 and below 24", value=getattr(self, name))
 
     def counts(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give what the rate has summed up to by these times."""
+        """Return the integral of the rate up to each time."""
         turn = 2 * pi / _DAY
-        phase = (self.begin_hour - self.peak_hour) * 3600 * turn
+        phase = (self.start_hour - self.peak_hour) * 3600 * turn
         swung = (np.sin(turn * seconds + phase) - np.sin(phase)) * self.swing / turn
-        summed: NDArray[np.float64] = self.rate * (seconds + swung)
-        return summed
+        integral: NDArray[np.float64] = self.rate * (seconds + swung)
+        return integral
 
-    def seconds(self, counts: NDArray[np.float64], tuples: int | None = None) -> NDArray[np.float64]:  # noqa: ARG002
+    def seconds(self, counts: NDArray[np.float64], _tuples: int | None = None, /) -> NDArray[np.float64]:
         days, rest = np.divmod(counts, self.rate * _DAY)
         minutes = np.arange(0.0, _DAY + 1, 60)
         within: NDArray[np.float64] = np.interp(rest, self.counts(minutes), minutes)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 CHUNK: Final = 1 << 20
-"""Tuples per chunk: large enough to hide the cost of a call, small enough to need no memory."""
+"""Tuples per chunk: large enough to hide the cost of a call, small enough to fit in memory many times."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class Stream(ABC):
 
     @abstractmethod
     def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:
-        """Give the stream's keys, chunk by chunk: `tuples` of them, or as many as the stream has by itself."""
+        """Yield the stream's keys, chunk by chunk: `tuples` of them, or as many as the stream has by itself."""
 
     @abstractmethod
     def length(self, tuples: int | None = None) -> int | None:
-        """Say how many tuples `generate` will give, or None where only reading will tell."""
+        """Return the number of tuples that `generate` yields, or None if only reading the stream tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,13 @@ class SyntheticStream(Stream):
     default_tuples: int = 10_000_000
     tuples_per_record: ClassVar[int] = 1
 
-    @abstractmethod
     def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
-        """Give the keys from position `start` up to `stop` of the stream with this seed and total length."""
+        """Return the keys from position `start` up to `stop` of the stream with this seed and total length."""
+        return self._keys(start, stop, seed, tuples)
+
+    @abstractmethod
+    def _keys(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.Array:
+        """Draw the keys of a slice of a stream of `tuples` tuples."""
 
     @property
     def record_schema(self) -> pa.Schema:
@@ -53,13 +57,16 @@ class SyntheticStream(Stream):
         return pa.schema([("key", self.slice(0, 0, tuples=1, seed=0).type)])
 
     def records(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.RecordBatch:
-        """Give what a source would deliver: records with more than a key, or of several keys.
+        """Return what a source would deliver: records with more than a key, or of several keys.
 
-        Record number i holds the tuples from position i x tuples_per_record on. These are the records that begin from
-        position `start` up to `stop`. Where a stream does not say otherwise, a record is a key.
+        Record number i holds the tuples from position i x tuples_per_record on. The result has the records that start
+        from position `start` up to `stop`. By default, a record is a key.
         """
-        keys = self.slice(start, stop, tuples=tuples, seed=seed)
-        return pa.RecordBatch.from_arrays([keys], names=["key"])
+        return self._records(start, stop, seed, tuples)
+
+    def _records(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.RecordBatch:
+        """Draw the records of a slice of a stream of `tuples` tuples."""
+        return pa.RecordBatch.from_arrays([self._keys(start, stop, seed, tuples)], names=["key"])
 
     def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:
         total = self.length(tuples)

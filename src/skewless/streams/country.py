@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numba import njit, uint64
+from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 from skewless.hashing import lower_choice, make_salt, random_word
 from skewless.streams.base import SyntheticStream
 
@@ -47,8 +48,10 @@ _HOT_CODE: Final = COUNTRIES.index(HOT_COUNTRY)
 
 
 @njit(cache=True)
-def draw_codes(start: int, stop: int, salt: Any, hot_below: Any, hot_code: int, n_codes: int) -> Any:
-    """Draw positions start to stop: the hot code if the word's upper half is small enough, else any code."""
+def draw_codes(
+    start: int, stop: int, salt: np.uint64, hot_below: np.uint64, hot_code: int, n_codes: int
+) -> NDArray[np.int16]:
+    """Draw positions start to stop: the hot code if the word's upper half is below a bound, else any code."""
     codes = np.empty(stop - start, dtype=np.int16)
     for i in range(start, stop):
         word = random_word(salt, i)
@@ -61,14 +64,15 @@ def _names() -> pa.Array:
     return pa.array(COUNTRIES)  # not at import: Arrow looks for pandas here, which is slow to load
 
 
-def _draw(start: int, stop: int, seed: int, percent: int) -> Any:
+def _draw(start: int, stop: int, seed: int, percent: int) -> NDArray[np.int16]:
     hot_below = np.uint64(percent * 2**32 // 100)
-    return draw_codes(start, stop, make_salt(seed), hot_below, _HOT_CODE, len(COUNTRIES))
+    codes: NDArray[np.int16] = draw_codes(start, stop, make_salt(seed), hot_below, _HOT_CODE, len(COUNTRIES))
+    return codes
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountrySkew(SyntheticStream):
-    """Names of 204 countries: one of them with a probability of `percent` %, otherwise any, all alike.
+    """Names of 204 countries: one of them with a probability of `percent` %, otherwise any with equal probability.
 
     >>> CountrySkew(percent=100).slice(0, 2, tuples=2, seed=0).to_pylist()
     ['Turkey', 'Turkey']
@@ -82,7 +86,7 @@ class CountrySkew(SyntheticStream):
     percent: int
 
     def __post_init__(self) -> None:
-        _check_percent(self.percent)
+        require_percent(self.percent)
 
     @property
     def label(self) -> str:
@@ -92,7 +96,7 @@ class CountrySkew(SyntheticStream):
     def summary(self) -> str:
         return f"{HOT_COUNTRY} in {self.percent} %, else any of {len(COUNTRIES)} countries"
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+    def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
         return pa.DictionaryArray.from_arrays(_draw(start, stop, seed, self.percent), _names())
 
 
@@ -111,7 +115,7 @@ class CountryHalfSkew(SyntheticStream):
     percent: int = 80
 
     def __post_init__(self) -> None:
-        _check_percent(self.percent)
+        require_percent(self.percent)
 
     @property
     def label(self) -> str:
@@ -121,12 +125,13 @@ class CountryHalfSkew(SyntheticStream):
     def summary(self) -> str:
         return f"the same with {self.percent} % for the first half, uniform after"
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
+    def _keys(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.Array:
         middle = min(max(start, (tuples + 1) // 2), stop)
         codes = np.concatenate([_draw(start, middle, seed, self.percent), _draw(middle, stop, seed, 0)])
         return pa.DictionaryArray.from_arrays(codes, _names())
 
 
-def _check_percent(percent: int) -> None:
+def require_percent(percent: int) -> None:
+    """Refuse what is no percentage."""
     if not 0 <= percent <= 100:
-        raise SkewlessError(f"the skew must be between 0 and 100 percent; got {percent}")
+        raise ConfigurationError(subject="percent", expected="between 0 and 100", value=percent)

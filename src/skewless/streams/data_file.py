@@ -13,7 +13,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
 
-from skewless.errors import SkewlessError
+from skewless.errors import InputError
 from skewless.streams.base import CHUNK
 
 DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
@@ -22,14 +22,14 @@ KINDS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     ".parquet": "parquet",
 }
-"""What an ending says of a file; a file with any other is text."""
+"""Formats by extension; a file with any other is text."""
 
 _BLOCK: Final = 16 << 20  # bytes read at once; no row of a CSV or JSON file may be longer
-_TEXT_BLOCK: Final = 1 << 20  # as above, of text; its lines may be longer
+_TEXT_BLOCK: Final = 1 << 20  # as above, for text; its lines may be longer
 
 
 def ending_of(path: str) -> str:
-    """Give the ending that decides the format.
+    """Return the extension that decides the format.
 
     >>> ending_of("Clicks.CSV.gz"), ending_of("keys.gz")
     ('.csv', '')
@@ -42,10 +42,10 @@ def ending_of(path: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """A file whose ending says what it holds: `.csv` and `.tsv`, `.json`, `.jsonl` and `.ndjson`, `.parquet`, or text.
+    """A file whose extension decides its format: `.csv`, `.tsv`, `.json`, `.jsonl`, `.ndjson` or `.parquet`; else text.
 
-    `.gz` behind any of them but Parquet is unpacked while reading. What Arrow, gzip or the file system say of a bad
-    file is one line that names it.
+    `.gz` after any of them but Parquet is decompressed while reading. Errors of Arrow, gzip or the file system become
+    one line that names the file.
     """
 
     path: str
@@ -55,15 +55,17 @@ class DataFile:
         with self._readable():
             is_there = path.exists()
         if not is_there:
-            raise SkewlessError(f"no such file: {self.path}")
+            raise InputError(f"no such file: {self.path}", subject="path", value=self.path)
         if path.is_dir():
-            raise SkewlessError(f"{self.path} is a folder: give a file")
+            raise InputError(f"{self.path} is a folder", subject="path", value=self.path, hint="name a file")
         if path.stat().st_size == 0:
-            raise SkewlessError(f"{self.path} is empty: there are no keys or rows to read")
+            raise InputError(
+                f"{self.path} is empty: there are no keys or rows to read", subject="path", value=self.path
+            )
 
     @property
     def kind(self) -> str:
-        """What it holds: text, csv, json or parquet."""
+        """The format: text, csv, json or parquet."""
         return KINDS.get(ending_of(self.path), "text")
 
     @property
@@ -75,7 +77,7 @@ class DataFile:
             return int(pa_parquet.ParquetFile(self.path).metadata.num_rows)
 
     def columns(self) -> list[str]:
-        """Name the columns; text has none."""
+        """Return the names of the columns; text has none."""
         if self.kind == "text":
             return []
         with self._readable():
@@ -88,21 +90,21 @@ class DataFile:
             return [str(name) for name in schema.names]
 
     def lines(self) -> Iterator[pa.RecordBatch]:
-        """Give the lines as they are, as bytes in a column `line`; a Parquet file has none."""
+        """Yield the lines as they are, as bytes in a column `line`; a Parquet file has none."""
         with self._readable(), self._unpacked() as file:
-            begun: list[bytes] = []  # of a line that has not ended yet
+            unfinished: list[bytes] = []  # parts of a line that continues in the next block
             while block := file.read(_TEXT_BLOCK):
                 *lines, rest = block.split(b"\n")
                 if lines:
-                    lines[0] = b"".join([*begun, lines[0]])
-                    begun.clear()
+                    lines[0] = b"".join([*unfinished, lines[0]])
+                    unfinished.clear()
                     yield _of_lines(lines)
-                begun.append(rest)
-            if last := b"".join(begun):
+                unfinished.append(rest)
+            if last := b"".join(unfinished):
                 yield _of_lines([last])
 
     def rows(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Give these columns: those of CSV as strings, an empty field being null, others as what they are."""
+        """Yield columns: those of CSV as strings with empty fields as null, others in the type that they have."""
         with self._readable():
             if self.kind == "parquet":
                 yield from pa_parquet.ParquetFile(self.path).iter_batches(batch_size=CHUNK, columns=columns)
@@ -138,7 +140,7 @@ class DataFile:
             yield
         except (pa.ArrowException, OSError, UnicodeError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise SkewlessError(f"cannot read {self.path}: {reason}") from error
+            raise InputError(f"cannot read {self.path}: {reason}", subject="path", value=self.path) from error
 
 
 def _of_lines(lines: list[bytes]) -> pa.RecordBatch:
@@ -147,6 +149,6 @@ def _of_lines(lines: list[bytes]) -> pa.RecordBatch:
 
 
 def _as_written(field: pa.Field) -> pa.Field:
-    """Keep text that Arrow takes for a date, and what is null so far, as text."""
+    """Read text that Arrow would take for a date, and columns that are null so far, as text."""
     kind = field.type
     return field.with_type(pa.string()) if pa.types.is_null(kind) or pa.types.is_timestamp(kind) else field

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ READING_FIELDS: Final = ("sid", "ts", "x", "y", "z", "v", "a", "vx", "vy", "vz",
 """The fields of a line: sensor, picoseconds, millimetres, speed and acceleration with their directions."""
 
 FIELD: Final = ((0, 52_483), (-33_960, 33_965))
-"""Where the field begins and ends along x and along y, both ends part of it."""
+"""Where the field starts and ends along x and along y, both ends included."""
 
 GRIDS: Final = ((8, 13), (16, 25), (32, 50), (64, 100))
 """The four granularities of the third query: cells along x and along y."""
@@ -30,18 +30,20 @@ _WIDTH: Final = FIELD[0][1] - _LEFT
 _BOTTOM: Final = FIELD[1][0]
 _HEIGHT: Final = FIELD[1][1] - _BOTTOM
 
-_HOT_X: Final = (26_242, 32_802)  # the cell 8x13:4,6, in the middle of the field, without the second number …
+_HOT_X: Final = (26_242, 32_802)  # the cell 8x13:4,6, in the middle of the field, upper bound excluded …
 _HOT_Y: Final = (-2_610, 2_615)
-_PER_MILLION: Final = 798_058  # … which so many are in; with those that fall into it otherwise, it has 80 %
+_PER_MILLION: Final = (
+    798_058  # … and the readings drawn in it; with those of the whole field that fall into it, it has 80 %
+)
 _START: Final = 13_086_639_146_403_495  # of the second half
 _BETWEEN: Final = 66_666_667  # picoseconds between two of 15,000 readings per second
 _SENSORS: Final = 41
 
 
 def cells_of(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the cells, a column per grid, in which positions on the field lie.
+    """Return the numbers of the cells in which positions on the field lie, a column per grid.
 
-    The last cell of a row or column has the edge of the field as well.
+    The last cell of a row or column includes the edge of the field.
 
     >>> cells_of(np.array([0, 52_483]), np.array([-33_960, 33_965])).tolist()
     [[0, 104, 504, 2104], [103, 503, 2103, 8503]]
@@ -53,7 +55,7 @@ def cells_of(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def name_cells(numbers: NDArray[np.int64]) -> pa.Array:
-    """Name cells: the grid, and the number of the cell along x and along y.
+    """Return the names of cells: the grid, and the number of the cell along x and along y.
 
     >>> name_cells(np.array([0, 103, 8503])).to_pylist()
     ['8x13:0,0', '8x13:7,12', '64x100:63,99']
@@ -66,7 +68,7 @@ def name_cells(numbers: NDArray[np.int64]) -> pa.Array:
 
 
 @njit(cache=True)
-def draw_positions(start: int, stop: int, salt: Any) -> Any:
+def draw_positions(start: int, stop: int, salt: np.uint64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw the positions, x and y, of the readings from number `start` up to `stop`.
 
     Most are spread evenly over one cell of the coarsest grid, the others over the whole field.
@@ -99,8 +101,8 @@ class Positions(StandIn):
     Rivetti et al., Efficient Key Grouping, section 5.3: 2.5 x 10^7 readings, 10^8 tuples, the most frequent key with a
     probability of roughly 1/5. Grids and field: the DEBS 2013 Grand Challenge, query 3.
     Deviations: no Zipf's law. A key with a fifth of all tuples is a cell of the coarsest grid with four readings of
-    five; here they lie evenly in it, the others evenly on the whole field. Sensors jump from place to place; speed and
-    acceleration are 0.
+    five; here they are spread evenly over it, the others evenly over the field. Sensors jump from place to place; speed
+    and acceleration are 0.
     """
 
     name: ClassVar[str] = "debs2013"
@@ -126,13 +128,13 @@ class Positions(StandIn):
         return name_cells(ranks)
 
     def ranks(self, start: int, stop: int, *, seed: int) -> NDArray[np.int64]:
-        """Give the numbers of the cells, which are no ranks, from position `start` up to `stop`."""
+        """Return the numbers of the cells, which are not ranks, from position `start` up to `stop`."""
         size = self.tuples_per_record
         first = start // size
         cells = cells_of(*draw_positions(first, -(-stop // size), make_salt(seed))).ravel()
         return cells[start - first * size : stop - first * size]
 
-    def records(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.RecordBatch:  # noqa: ARG002
+    def _records(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.RecordBatch:
         size = self.tuples_per_record
         first, last = -(-start // size), -(-stop // size)
         numbers = np.arange(first, last)

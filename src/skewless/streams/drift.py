@@ -1,26 +1,34 @@
-"""A hot key that is another one every so many tuples."""
+"""A hot key that changes periodically."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, isfinite
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.hashing import make_salt, random_word
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import draw_ranks, make_alias_table
 
 
 @njit(cache=True)
-def heat(ranks: Any, start: int, salt: Any, hot_below: Any, period: int, first: int, step: int, n_keys: int) -> None:
-    """Make a tuple the hot key of its period if its word's upper half is small enough; changes `ranks` in place."""
+def heat(
+    ranks: NDArray[np.int64],
+    start: int,
+    salt: np.uint64,
+    hot_below: np.uint64,
+    period: int,
+    first: int,
+    step: int,
+    n_keys: int,
+) -> None:
+    """Replace the tuples whose word's upper half is below a bound by the hot key of their period; in place."""
     for i in range(ranks.size):
         position = start + i
         if random_word(salt, position) >> uint64(32) < hot_below:
@@ -31,14 +39,19 @@ def heat(ranks: Any, start: int, salt: Any, hot_below: Any, period: int, first: 
 class Drift(SyntheticStream):
     """Integer keys 1 … n_keys, one of which is hot with `percent` % of the tuples: another one every `period` tuples.
 
-    No key is hot again before all others have been. What is not the hot key's follows Zipf's law over all keys; with an
-    exponent of 0 all keys are alike, so the hot key is the only skew.
+    No key is hot again before all others have been. The other tuples follow Zipf's law over all keys; with an exponent
+    of 0 they are uniform, so the hot key is the only skew.
 
     Parameters
     ----------
-    percent: the hot key's part of the tuples, beyond what it gets as one key among all.
-    period: tuples after which another key is hot; 270,000 are 30 seconds at 9,000 tuples per second.
-    n_keys, exponent: as in `Zipf`.
+    percent : int
+        The hot key's share of the tuples, beyond what it gets as one key among all.
+    period : int
+        Tuples after which another key is hot; 270,000 are 30 seconds at 9,000 tuples per second.
+    n_keys : int
+        As in `Zipf`.
+    exponent : float
+        As in `Zipf`.
 
     >>> Drift(percent=100, period=2, n_keys=4).slice(0, 8, tuples=8, seed=0).to_pylist()
     [4, 4, 1, 1, 2, 2, 3, 3]
@@ -54,15 +67,15 @@ class Drift(SyntheticStream):
         require_at_least("period", self.period, 1)
         require_at_least("n_keys", self.n_keys, 2)
         if self.percent > 100:
-            raise SkewlessError(f"percent must be between 0 and 100; got {self.percent}")
+            raise ConfigurationError(subject="percent", expected="between 0 and 100", value=self.percent)
         if self.n_keys >= 2**31:
-            raise SkewlessError(f"n_keys must be below 2**31; got {self.n_keys}")
+            raise ConfigurationError(subject="n_keys", expected="below 2**31", value=self.n_keys)
         if not (isfinite(self.exponent) and self.exponent >= 0):
-            raise SkewlessError(f"exponent must be a number of at least 0; got {self.exponent}")
+            raise ConfigurationError(subject="exponent", expected="a number of at least 0", value=self.exponent)
 
     @property
     def label(self) -> str:
-        """`drift-<percent>`, and then period, keys and exponent as far as one of them is not the default."""
+        """`drift-<percent>`, then period, keys and exponent up to the last that is not the default."""
         parts = [str(self.percent), str(self.period), str(self.n_keys), repr(abs(float(self.exponent)))]
         defaults = [None, str(Drift.period), str(Drift.n_keys), repr(Drift.exponent)]
         while parts[-1] == defaults[len(parts) - 1]:
@@ -71,16 +84,16 @@ class Drift(SyntheticStream):
 
     @property
     def summary(self) -> str:
-        law = "all alike" if self.exponent == 0 else f"Zipf's law, exponent {self.exponent:g}"
+        law = "uniform" if self.exponent == 0 else f"Zipf's law, exponent {self.exponent:g}"
         return f"{self.percent} % to one hot key, another every {self.period:,} tuples, of {self.n_keys:,} keys ({law})"
 
     def hot_key(self, position: int, *, seed: int) -> int:
-        """Give the key that is hot at a position of the stream with this seed."""
+        """Return the key that is hot at a position of the stream with this seed."""
         first, step = self._walk(seed)
         return (first + position // self.period % self.n_keys * step) % self.n_keys + 1
 
     def _walk(self, seed: int) -> tuple[int, int]:
-        """Draw where the walk over the keys begins and its step, which has no factor in common with their number."""
+        """Draw the start of the walk over the keys and its step, which is coprime to their number."""
         first = int(make_salt(seed, use=2)) % self.n_keys
         step = 1 + int(make_salt(seed, use=3)) % (self.n_keys - 1)
         while gcd(step, self.n_keys) > 1:
@@ -92,7 +105,7 @@ class Drift(SyntheticStream):
         keep, alias = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
         return keep, alias
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+    def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
         ranks = draw_ranks(start, stop, make_salt(seed), *self._table)
         hot_below = np.uint64(self.percent * 2**32 // 100)
         heat(ranks, start, make_salt(seed, use=1), hot_below, self.period, *self._walk(seed), self.n_keys)

@@ -1,4 +1,4 @@
-"""Hashtags of an election: all that speak of it are one key."""
+"""Hashtags of an election: all that refer to it are one key."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from skewless.streams.twitter import Hashtags
 from skewless.streams.zipf import make_alias_table
 
 ELECTION: Final = "election"
-"""The key of every hashtag that speaks of the election."""
+"""The key of every hashtag that refers to the election."""
 
 ELECTION_STEMS: Final = (
     "election", "eleccion", "elección", "eleicoes", "eleições", "vote", "voting", "trump", "donald", "hillary",
     "hilary", "clinton", "withher", "maga", "debate", "potus", "president",
 )  # fmt: skip
-"""What such a hashtag has in it, in lower case."""
+"""Substrings of such hashtags, in lower case."""
 
 ELECTION_PATTERN: Final = "|".join(map(re.escape, ELECTION_STEMS))
 
@@ -33,7 +33,7 @@ _REST_EXPONENT: Final = 1.0
 
 
 def fold_election(hashtags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Write hashtags in lower case, and those that speak of the election as one.
+    """Return hashtags in lower case, with those that refer to the election as one.
 
     >>> fold_election(pa.array(["ImWithHer", "Cats", None])).to_pylist()
     ['election', 'cats', None]
@@ -44,7 +44,7 @@ def fold_election(hashtags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
 
 @dataclass(frozen=True, kw_only=True)
 class ElectionHashtags(Hashtags):
-    """A stand-in for hashtags of tweets during the election of 2016: 5 million, 68 % of them of the election.
+    """A stand-in for hashtags of tweets during the election of 2016: 5 million, 68 % of them about the election.
 
     A tuple is a hashtag, folded. A record is a tweet, `text`, with two hashtags; in it, those of the election are
     written in several ways, and `skewless run --app election` finds that they are one.
@@ -55,10 +55,10 @@ class ElectionHashtags(Hashtags):
     Reference
     ---------
     The DKG paper, Table 2 and Table 3 (twitter-election).
-    Deviations: Table 2 gives no number of keys. With 285,000, and Zipf's law of exponent 1 among all but the hottest,
+    Deviations: Table 2 gives no number of keys. With 285,000, and Zipf's law of exponent 1 for all but the hottest,
     shuffle grouping has the dist_cost of Table 3 (2.449 with 10 workers); one pass meets 179,000 of them. One exponent
-    for all keys, as other stand-ins have it, would leave next to nothing but the first few. The reference code folds
-    into one key per candidate in some versions, and not at all in others; its stems are among those used here.
+    for all keys, as in the other stand-ins, would leave hardly any tuples to keys after the first few. The reference
+    code folds into one key per candidate in some versions, and not at all in others; its stems are among those here.
     """
 
     name: ClassVar[str] = "twitter-election"
@@ -73,7 +73,7 @@ class ElectionHashtags(Hashtags):
 
     @property
     def exponent(self) -> float:
-        """The exponent among all keys but the hottest."""
+        """The exponent for all keys but the hottest."""
         return _REST_EXPONENT
 
     @cached_property

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.hashing import make_salt
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import Zipf, draw_ranks, make_alias_table
@@ -18,13 +18,16 @@ from skewless.streams.zipf import Zipf, draw_ranks, make_alias_table
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(SyntheticStream):
-    """Integer keys 1 … n_keys, normally distributed: rounded to the next key, and to the ends of the range beyond them.
+    """Integer keys 1 … n_keys, normally distributed: rounded to the nearest key, and clipped to the range.
 
     Parameters
     ----------
-    mean: of the normal distribution; 50.5 is the middle of 100 keys.
-    deviation: its standard deviation.
-    n_keys: the number of keys.
+    mean : float
+        Mean of the normal distribution; 50.5 is the middle of 100 keys.
+    deviation : float
+        Standard deviation of the normal distribution.
+    n_keys : int
+        Number of keys.
 
     >>> Gaussian().slice(0, 8, tuples=8, seed=0).to_pylist()
     [32, 62, 65, 54, 42, 64, 53, 42]
@@ -33,7 +36,7 @@ class Gaussian(SyntheticStream):
     ---------
     Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 5, stream S1; `zipf_twin` is S2.
     Deviations: the paper gives neither mean nor deviation. A Zipf law over 1 … 100 with the mean 50.5 is the uniform
-    distribution, so that the pair needs a smaller mean to show any skew: `gaussian-30` and its twin.
+    distribution, so the pair needs a smaller mean to show any skew: `gaussian-30` and its twin.
     """
 
     mean: float = 50.5
@@ -43,15 +46,17 @@ class Gaussian(SyntheticStream):
     def __post_init__(self) -> None:
         require_at_least("n_keys", self.n_keys, 1)
         if self.n_keys >= 2**31:
-            raise SkewlessError(f"n_keys must be below 2**31; got {self.n_keys}")
+            raise ConfigurationError(subject="n_keys", expected="below 2**31", value=self.n_keys)
         if not 1 <= self.mean <= self.n_keys:
-            raise SkewlessError(f"mean must be between 1 and n_keys ({self.n_keys}); got {self.mean}")
+            raise ConfigurationError(
+                subject="mean", expected=f"between 1 and {{n_keys}} ({self.n_keys})", value=self.mean
+            )
         if not (isfinite(self.deviation) and self.deviation > 0):
-            raise SkewlessError(f"deviation must be a number above 0; got {self.deviation}")
+            raise ConfigurationError(subject="deviation", expected="a number above 0", value=self.deviation)
 
     @property
     def label(self) -> str:
-        """`gaussian`, and then mean, deviation and keys as far as one of them is not the default."""
+        """`gaussian`, then mean, deviation and keys up to the last that is not the default."""
         parts = [_short(self.mean), _short(self.deviation), str(self.n_keys)]
         defaults = [_short(Gaussian.mean), _short(Gaussian.deviation), str(Gaussian.n_keys)]
         while parts and parts[-1] == defaults[len(parts) - 1]:
@@ -71,14 +76,16 @@ class Gaussian(SyntheticStream):
 
     @property
     def zipf_twin(self) -> Zipf:
-        """The Zipf stream over the same keys with the same mean, which must not lie above the middle of the range.
+        """The Zipf stream over the same keys with the same mean, which must not be above the middle of the range.
 
         >>> Gaussian(mean=30, deviation=10).zipf_twin.label
         'zipf-0.679-100'
         """
         wanted = float(self.shares @ np.arange(1, self.n_keys + 1))
         if wanted > (self.n_keys + 1) / 2 + 1e-9:
-            raise SkewlessError(f"no Zipf law over 1 to {self.n_keys} has a mean of {wanted:g}: it must be lower")
+            raise ConfigurationError(
+                f"no Zipf law over 1 to {self.n_keys} has a mean of {wanted:g}", subject="mean", hint="lower {mean}"
+            )
         low, high = 0.0, 64.0
         while high - low > 1e-4:
             middle = (low + high) / 2
@@ -90,7 +97,7 @@ class Gaussian(SyntheticStream):
         keep, alias = make_alias_table(self.shares)
         return keep, alias
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+    def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
         return pa.array(draw_ranks(start, stop, make_salt(seed), *self._table))
 
 

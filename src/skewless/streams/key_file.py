@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from skewless.errors import SkewlessError, UnknownNameError, require_at_least
+from skewless.errors import ColumnError, InputError, UnknownNameError, require_at_least
 from skewless.streams.base import Stream
 from skewless.streams.data_file import DataFile
 
@@ -17,10 +17,17 @@ from skewless.streams.data_file import DataFile
 class KeyFile(Stream):
     """The keys of a file, in its order.
 
-    The ending decides the format: `.csv` and `.tsv` (the first line names the columns), `.json`, `.jsonl` and `.ndjson`
-    (an object a line) and `.parquet` need a `column`; anything else is text, one key a line. `.gz` behind any of them
-    but Parquet is unpacked while reading. Keys of text are bytes, those of CSV strings, the others what they are in the
-    file; an empty field of a CSV is null, `""` the empty string, and a blank line is no row.
+    The extension decides the format: `.csv` and `.tsv` (with a header), `.json`, `.jsonl` and `.ndjson` (an object per
+    line) and `.parquet` need a `column`; anything else is text, one key per line. `.gz` after any of them but Parquet
+    is decompressed while reading. Keys of text are bytes, those of CSV strings, the others have the type that they have
+    in the file; an empty field of a CSV is null, `""` the empty string, and a blank line is not a row.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    column : str, optional
+        The column that holds the key; text has none.
     """
 
     path: str
@@ -30,15 +37,22 @@ class KeyFile(Stream):
         file = self._file
         if file.kind == "text":
             if self.column is not None:
-                raise SkewlessError(
-                    f"{self.path} is read as text, which has no columns: leave out column {self.column!r}"
+                raise ColumnError(
+                    f"{self.path} is read as text, which has no columns",
+                    subject="column",
+                    value=self.column,
+                    hint=f"leave out column {self.column!r}",
                 )
             return
         names = file.columns()
         if self.column is None:
-            raise SkewlessError(f"{self.path} has columns: name the one that holds the key ({', '.join(names)})")
+            raise ColumnError(
+                f"{self.path} has columns",
+                subject="column",
+                hint=f"name the one that holds the key ({', '.join(names)})",
+            )
         if self.column not in names:
-            raise UnknownNameError(f"column of {self.path}", self.column, names)
+            raise UnknownNameError(f"column of {self.path}", self.column, names, subject="column")
 
     @property
     def label(self) -> str:
@@ -57,7 +71,7 @@ class KeyFile(Stream):
         rows = self._file.n_rows
         return rows if rows is None or tuples is None else min(rows, tuples)
 
-    def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:  # noqa: ARG002
+    def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:  # noqa: ARG002  # a file has no seed
         if tuples is not None:
             require_at_least("tuples", tuples, 0)
         left = tuples
@@ -71,4 +85,4 @@ class KeyFile(Stream):
             n_keys += len(keys)
             yield keys
         if n_keys == 0:
-            raise SkewlessError(f"{self.path} holds no keys: it has no rows")
+            raise InputError(f"{self.path} holds no keys: it has no rows", subject="path", value=self.path)

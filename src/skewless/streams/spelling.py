@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 
 def spell(numbers: NDArray[np.int64], letters: Sequence[str], least: int) -> pa.Array:
-    """Write numbers from 0 with these letters as digits, the highest first, with at least so many digits.
+    """Spell numbers from 0 with letters as digits, the most significant first.
 
-    Two numbers never get the same name if no name can be read in two ways: letters of one length, or syllables that
-    each end in their only vowel.
+    Names are unique if no name can be read in two ways: letters of one length, or syllables that each end in their only
+    vowel.
+
+    Parameters
+    ----------
+    numbers : array of int64
+        What to spell.
+    letters : sequence of str
+        The digits, from 0.
+    least : int
+        Digits that a name has at least.
 
     >>> spell(np.array([0, 1, 27, 26**3]), "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 3).to_pylist()
     ['AAA', 'AAB', 'ABB', 'BAAA']

@@ -1,4 +1,4 @@
-"""Stand-ins: streams with the published numbers of a data set that cannot be had, at any scale."""
+"""Stand-ins: streams with the published statistics of a real data set, at any scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 from skewless.hashing import make_salt
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import draw_ranks, make_alias_table
@@ -24,9 +24,12 @@ _NUMBER: Final = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 
 @dataclass(frozen=True, kw_only=True)
 class StandIn(SyntheticStream):
-    """Keys after Zipf's law, with the exponent at which the hottest of them carry the published share.
+    """Keys that follow Zipf's law, with the exponent at which the hottest of them have the published share.
 
-    `scale` multiplies tuples and keys alike; the share holds at every scale, up to whole keys.
+    Parameters
+    ----------
+    scale : float
+        Factor of both tuples and keys; the share is the same at every scale, up to whole keys.
     """
 
     scale: float = 1.0
@@ -40,14 +43,16 @@ class StandIn(SyntheticStream):
 
     def __post_init__(self) -> None:
         if not (isfinite(self.scale) and self.scale > 0):
-            raise SkewlessError(f"the scale of {self.name} must be a number above 0; got {self.scale}")
+            raise ConfigurationError(subject=f"the scale of {self.name}", expected="a number above 0", value=self.scale)
         if self.n_keys >= 2**31:
-            raise SkewlessError(f"the scale of {self.name} is too large: {self.n_keys:,} keys are 2**31 or more")
+            raise ConfigurationError(
+                f"the scale of {self.name} is too large: {self.n_keys:,} keys are 2**31 or more", subject="scale"
+            )
         object.__setattr__(self, "default_tuples", max(1, round(self.published_tuples * self.scale)))
 
     @classmethod
     def named(cls, name: str) -> StandIn | None:
-        """Read `<name>` or `<name>-<scale>`; None where it is neither."""
+        """Make the stream of a name `<name>` or `<name>-<scale>`; None if it is neither."""
         match = re.fullmatch(rf"{re.escape(cls.name)}(?:-({_NUMBER}))?", name)
         return None if match is None else cls(scale=float(match[1] or 1.0))
 
@@ -64,7 +69,7 @@ class StandIn(SyntheticStream):
 
     @property
     def n_hot(self) -> int:
-        """How many keys carry `hot_share` of the tuples."""
+        """Number of keys that have `hot_share` of the tuples."""
         return max(1, round(self.hot_part * self.n_keys))
 
     @property
@@ -83,8 +88,8 @@ class StandIn(SyntheticStream):
 
     @abstractmethod
     def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
-        """Give the keys of these ranks."""
+        """Return the keys of ranks."""
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+    def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
         ranks, codes = np.unique(self.ranks(start, stop, seed=seed), return_inverse=True)
         return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), self.spelled(ranks))

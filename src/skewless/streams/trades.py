@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +19,18 @@ SYMBOL_COLUMNS: Final = ("symbol", "ticker", "sym", "stock", "instrument")
 PRICE_COLUMNS: Final = ("price", "trade_price", "last_price", "px")
 VOLUME_COLUMNS: Final = ("volume", "size", "quantity", "qty", "shares", "trade_size", "trade_volume", "vol")
 TIME_COLUMNS: Final = ("ts", "time", "timestamp", "timestamp_ms", "datetime", "date_time", "trade_time")
-"""The names under which files of trades have their columns, the likeliest first."""
+"""The names that columns have in files of trades, the likeliest first."""
 
-_CENTS: Final = 49_900  # prices lie between 1 and 500 dollars …
-_PER_MILLE: Final = 20  # … and move by so much to either side
+_CENTS: Final = 49_900  # prices are between 1 and 500 dollars …
+_PER_MILLE: Final = 20  # … and vary by this much in either direction
 _VOLUMES: Final = 1_000
 
 
 @njit(cache=True)
-def draw_trades(start: int, salt: Any, ranks: Any) -> Any:
-    """Draw cents and volumes of the trades from position `start` on, whose symbols have these ranks.
+def draw_trades(start: int, salt: np.uint64, ranks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw prices in cents and volumes of the trades from position `start` on, whose symbols have these ranks.
 
-    A symbol has a price of its own, by its rank; a trade is up to 2 % off it, and of 1 … 1,000 shares.
+    The rank of a symbol determines its price; a trade is up to 2 % off it, and of 1 … 1,000 shares.
     """
     cents = np.empty(ranks.size, dtype=np.int64)
     volumes = np.empty(ranks.size, dtype=np.int64)
@@ -44,7 +44,7 @@ def draw_trades(start: int, salt: Any, ranks: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Trades(StandIn):
-    """A stand-in for a month of NASDAQ trades: 274 million over 6,649 symbols, of which 8 % carry 80 % of the trades.
+    """A stand-in for a month of NASDAQ trades: 274 million over 6,649 symbols, of which 8 % have 80 % of the trades.
 
     A record has `symbol`, `price` (dollars, whole cents) and `volume` (shares).
 
@@ -75,8 +75,8 @@ class Trades(StandIn):
     def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
         return spell(ranks, ascii_uppercase, 3)
 
-    def records(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.RecordBatch:
-        symbols = self.slice(start, stop, tuples=tuples, seed=seed).cast(pa.string())
+    def _records(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.RecordBatch:
+        symbols = self._keys(start, stop, seed, tuples).cast(pa.string())
         cents, volumes = draw_trades(start, make_salt(seed, use=1), self.ranks(start, stop, seed=seed))
         return pa.RecordBatch.from_arrays(
             [symbols, pa.array(cents / 100), pa.array(volumes)], schema=self.record_schema

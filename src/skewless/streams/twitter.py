@@ -31,7 +31,7 @@ STOP_WORDS: Final = (
     "whom", "why", "will", "with", "won't", "would", "you", "you're", "your", "yours",
 )
 # fmt: on
-"""English words that say nothing about a tweet, and `rt`, which marks one that is passed on."""
+"""English stop words, and `rt`, which marks a retweet."""
 
 TEXT_COLUMNS: Final = ("full_text", "text", "tweet", "content", "body", "message")
 HASHTAG_COLUMNS: Final = ("hashtag", "tag")
@@ -39,7 +39,7 @@ TICKER_COLUMNS: Final = ("ticker", "cashtag", "symbol")
 TIME_COLUMNS: Final = (
     "timestamp_ms", "created_at", "ts", "time", "timestamp", "datetime", "date", "publish_date",
 )  # fmt: skip
-"""The names under which files of tweets have their columns, the likeliest first."""
+"""The names that columns have in files of tweets, the likeliest first."""
 
 # Java's regular expressions. The variation selectors and the keycap are marks to Unicode; here they belong to emoji.
 # Java looks behind by halves of characters unless it sees one beyond 16 bits in the pattern: hence the rare letter.
@@ -67,7 +67,7 @@ _ENDINGS: Final = (None, None, None, "https://t.co/Sk3wL3ss", "@Someone_else", "
 
 
 class _Tweeted(StandIn):
-    """What the two stand-ins share: keys made of syllables, and texts made of keys and of words around them."""
+    """What these stand-ins share: keys made of syllables, and texts made of keys and of words around them."""
 
     @property
     def record_schema(self) -> pa.Schema:
@@ -76,14 +76,14 @@ class _Tweeted(StandIn):
     def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
         return spell(ranks, _SYLLABLES, 2)
 
-    def records(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.RecordBatch:
+    def _records(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.RecordBatch:
         size = self.tuples_per_record
         first, last = -(-start // size) * size, min(-(-stop // size) * size, tuples)
         n_records = max(0, -(-(last - first) // size))
-        keys = self.slice(first, max(first, last), tuples=tuples, seed=seed).cast(pa.string())
+        keys = self._keys(first, max(first, last), seed, tuples).cast(pa.string())
         keys = pa.concat_arrays([keys, pa.nulls(n_records * size - len(keys), pa.string())])
         places = np.arange(n_records) * size
-        # One draw for each key, which decides what stands around it.
+        # One draw for each key decides the words around it.
         draws = draw_codes(first, first + n_records * size, make_salt(seed, use=1), np.uint64(0), 0, 30_000)
         columns = [(keys.take(pa.array(places + i)), draws[places + i]) for i in range(size)]
         endings = pa.array(_ENDINGS).take(pa.array(draws[places] % len(_ENDINGS)))
@@ -93,7 +93,7 @@ class _Tweeted(StandIn):
 
     @abstractmethod
     def _parts(self, columns: list[tuple[pa.Array, NDArray[np.int16]]]) -> list[pa.Array]:
-        """Give the parts of the texts, from left to right, of the keys of each place and their draws."""
+        """Return the parts of the texts, from left to right, from the keys of each place and their draws."""
 
 
 def _stop_words(draws: NDArray[np.int16]) -> pa.Array:
@@ -106,7 +106,7 @@ def _tagged(keys: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Tweets(_Tweeted):
-    """A stand-in for tweets: 658 million words over 5.7 million keys, of which 3 % carry 80 % of the words.
+    """A stand-in for tweets: 658 million words over 5.7 million keys, of which 3 % have 80 % of the words.
 
     A tuple is a word. A record is a tweet, `text`, of eight words, the last of them as a hashtag, with stop words
     between them and sometimes an address, a user or an emoji at the end: `skewless run --app word-count` finds the
@@ -145,7 +145,7 @@ class Tweets(_Tweeted):
 
 @dataclass(frozen=True, kw_only=True)
 class Hashtags(_Tweeted):
-    """A stand-in for hashtags of tweets: 43 million over 3.4 million keys, of which 3 % carry 75 % of the tuples.
+    """A stand-in for hashtags of tweets: 43 million over 3.4 million keys, of which 3 % have 75 % of the tuples.
 
     A tuple is a hashtag. A record is a tweet, `text`, with two of them among other words.
 
@@ -156,7 +156,7 @@ class Hashtags(_Tweeted):
     ---------
     The DStream paper, Table II (data set HA).
     Deviations: the paper does not say how skewed its hashtags are. 3 % with 75 % is what a public collection of 1.5
-    million hashtags, of 2012 to 2018, comes to. Of so many keys one pass over the stream meets about five sixths.
+    million hashtags, of 2012 to 2018, comes to. One pass over the stream meets about five sixths of the keys.
     """
 
     name: ClassVar[str] = "hashtags"

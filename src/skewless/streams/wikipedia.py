@@ -17,25 +17,25 @@ from skewless.streams.stand_in import StandIn
 
 CLICK_FIELDS: Final = ("prev", "curr", "type", "n")
 VIEW_FIELDS: Final = ("domain", "page", "count", "bytes")
-"""The fields of a line: of a click behind a tab each, of a view behind a blank."""
+"""The fields of a line: of a click separated by tabs, of a view by spaces."""
 
 _SYLLABLES: Final = tuple(consonant + vowel for consonant in "bdfghjklmnprstvz" for vowel in "aeiou")
-_ENGLISH: Final = 117  # what "en" is if two letters write a number
+_ENGLISH: Final = 117  # the number that "en" spells
 
 
 class _Lines(StandIn):
-    """What the three share: a record is a `line` of the real files, which stands for one tuple."""
+    """What the three share: a record is a `line` of the real files, which is one tuple."""
 
     @property
     def record_schema(self) -> pa.Schema:
         return pa.schema([("line", pa.string())])
 
-    def records(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.RecordBatch:
-        keys = self.slice(start, stop, tuples=tuples, seed=seed).cast(pa.string())
+    def _records(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.RecordBatch:
+        keys = self._keys(start, stop, seed, tuples).cast(pa.string())
         return pa.RecordBatch.from_arrays([self._lines(keys, start)], schema=self.record_schema)
 
     @abstractmethod
-    def _lines(self, keys: pa.Array, start: int) -> pa.Array:
+    def _lines(self, keys: pa.Array, start: int, /) -> pa.Array:
         """Write the lines of the keys from position `start` on."""
 
 
@@ -73,7 +73,7 @@ class Clickstream(_Lines):
     def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
         return _titles(ranks)
 
-    def _lines(self, keys: pa.Array, start: int) -> pa.Array:  # noqa: ARG002 - one way leads to every article
+    def _lines(self, keys: pa.Array, _start: int, /) -> pa.Array:
         return pc.binary_join_element_wise("other-search", keys, "external", "1", "\t")
 
 
@@ -106,7 +106,7 @@ class Pageviews(_Lines):
     def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
         return pc.binary_join_element_wise("en", _titles(ranks), " ")
 
-    def _lines(self, keys: pa.Array, start: int) -> pa.Array:  # noqa: ARG002 - all lines are alike
+    def _lines(self, keys: pa.Array, _start: int, /) -> pa.Array:
         return pc.binary_join_element_wise(keys, "1", "0", " ")
 
 
@@ -144,6 +144,6 @@ class PageviewsByLanguage(_Lines):
         numbers = np.where(ranks == 0, _ENGLISH, np.where(ranks == _ENGLISH, 0, ranks))
         return spell(numbers, ascii_lowercase, 2)
 
-    def _lines(self, keys: pa.Array, start: int) -> pa.Array:
+    def _lines(self, keys: pa.Array, start: int, /) -> pa.Array:
         site = pa.array(["", ".m"]).take(pa.array(np.arange(start, start + len(keys)) % 2))
         return pc.binary_join_element_wise(pc.binary_join_element_wise(keys, site, ""), "Main_Page", "1", "0", " ")

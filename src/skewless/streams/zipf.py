@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.hashing import lower_choice, make_salt, random_word
 from skewless.streams.base import SyntheticStream
 
 
 @njit(cache=True)
-def make_alias_table(weights: Any) -> Any:
-    """Walker's alias table in Vose's form: per column the share it keeps, of 2**32, and who gets the rest."""
+def make_alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Make Walker's alias table in Vose's form: what each column keeps of 2**32, and the column of the rest."""
     n = weights.size
     scaled = weights * (n / weights.sum())
     keep = np.full(n, 2**32, dtype=np.uint64)
@@ -47,7 +46,9 @@ def make_alias_table(weights: Any) -> Any:
 
 
 @njit(cache=True)
-def draw_ranks(start: int, stop: int, salt: Any, keep: Any, alias: Any) -> Any:
+def draw_ranks(
+    start: int, stop: int, salt: np.uint64, keep: NDArray[np.uint64], alias: NDArray[np.int32]
+) -> NDArray[np.int64]:
     """Draw positions start to stop of the stream: a column by the lower half of a word, keep or alias by the upper."""
     ranks = np.empty(stop - start, dtype=np.int64)
     for i in range(start, stop):
@@ -59,7 +60,14 @@ def draw_ranks(start: int, stop: int, salt: Any, keep: Any, alias: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Zipf(SyntheticStream):
-    """Integer keys 1 … n_keys; key k comes with a probability in proportion to k ** -exponent.
+    """Integer keys 1 … n_keys; key k has a probability proportional to k ** -exponent.
+
+    Parameters
+    ----------
+    exponent : float
+        The larger, the more skewed; 0 is the uniform distribution.
+    n_keys : int
+        Number of keys.
 
     >>> Zipf(exponent=2.0, n_keys=3).slice(0, 8, tuples=8, seed=0).to_pylist()
     [1, 1, 1, 1, 1, 2, 1, 2]
@@ -71,9 +79,9 @@ class Zipf(SyntheticStream):
     def __post_init__(self) -> None:
         require_at_least("n_keys", self.n_keys, 1)
         if self.n_keys >= 2**31:
-            raise SkewlessError(f"n_keys must be below 2**31; got {self.n_keys}")
+            raise ConfigurationError(subject="n_keys", expected="below 2**31", value=self.n_keys)
         if not (isfinite(self.exponent) and self.exponent >= 0):
-            raise SkewlessError(f"exponent must be a number of at least 0; got {self.exponent}")
+            raise ConfigurationError(subject="exponent", expected="a number of at least 0", value=self.exponent)
 
     @property
     def label(self) -> str:
@@ -89,5 +97,5 @@ class Zipf(SyntheticStream):
         keep, alias = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
         return keep, alias
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:  # noqa: ARG002
+    def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
         return pa.array(draw_ranks(start, stop, make_salt(seed), *self._table))

@@ -1,4 +1,4 @@
-"""The exponent of Zipf's law, from how much a few of the keys carry."""
+"""The exponent of Zipf's law, from the share of the most frequent keys."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 
 _EXACT: Final = 256
-"""Terms that are added one by one; the sum of the others is taken from an integral, right to about 12 digits."""
+"""Terms that are added one by one; the others are integrated, with about 12 correct digits."""
 
 
 def harmonic(n: int, exponent: float) -> float:
-    """Give the sum of k ** -exponent over k = 1 … n without adding up millions of terms.
+    """Return the sum of k ** -exponent over k = 1 … n without adding millions of terms.
 
     >>> round(harmonic(4, 1.0), 6), round(harmonic(5_700_000, 1.0), 6)
     (2.083333, 16.133192)
@@ -32,9 +32,9 @@ def harmonic(n: int, exponent: float) -> float:
 
 @cache
 def exponent_of_share(n_keys: int, n_hot: int, share: float) -> float:
-    """Find the exponent at which the `n_hot` most frequent of `n_keys` keys carry this share of all tuples.
+    """Return the exponent at which the `n_hot` most frequent of `n_keys` keys have a share of all tuples.
 
-    Where so many keys carry the share even if all are alike, the exponent is 0.
+    If they have more than the share in a uniform distribution, the exponent is 0.
 
     >>> round(exponent_of_share(6_649, 532, 0.8), 4)
     1.0806
@@ -42,7 +42,7 @@ def exponent_of_share(n_keys: int, n_hot: int, share: float) -> float:
     require_at_least("n_hot", n_hot, 1)
     require_at_least("n_keys", n_keys, n_hot)
     if not 0 < share < 1:
-        raise SkewlessError(f"share must lie between 0 and 1; got {share}")
+        raise ConfigurationError(subject="share", expected="between 0 and 1", value=share)
     if n_hot / n_keys >= share:
         return 0.0
     low, high = 0.0, 1.0

@@ -253,7 +253,7 @@ tags = { worker = "x" }
 EXPECTED: Final = [
     "1: app: unknown app 'vwpa': did you mean 'vwap'?",
     "2: windw: unknown; did you mean window?",
-    "3: window: give a length of time such as 15s or '1 minute'; got 'soon'",
+    "3: window: expected a length of time such as 15s or '1 minute'; got 'soon'",
     "4: verify: must be true or false; got 'yes'",
     "6: batch: a batch job neither follows its input nor sends to Kafka",
     "10: source.stream: unknown stream 'contry-skew-r80': did you mean 'country-skew-r80'?",

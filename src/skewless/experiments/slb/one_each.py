@@ -43,6 +43,6 @@ class OneEach(SyntheticStream):
         _, first = np.unique(substreams_of(hash_keys(pa.array(numbers)), SUBSTREAMS), return_index=True)
         return numbers[first]
 
-    def slice(self, start: int, stop: int, *, tuples: int, seed: int) -> pa.Array:
+    def _keys(self, start: int, stop: int, seed: int, tuples: int, /) -> pa.Array:
         keys = self.keys.slice(start, stop, tuples=tuples, seed=seed).to_numpy()
         return pa.array(self.names[keys - 1])
