@@ -57,7 +57,7 @@ class Row:
 def route(
     grouping: Grouping, keys: NDArray[np.uint64], seed: int = 0
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int32]]]:
-    """Route a stream second by second; gives each second's keys and workers."""
+    """Route a stream second by second; yield the keys and workers of each second."""
     per_second = _PER_WORKER * grouping.n_workers
     routers: list[Router] = [grouping.start(source, _SOURCES, seed) for source in range(_SOURCES)]
     for second, at in enumerate(range(0, keys.size, per_second)):
@@ -139,7 +139,7 @@ def page(arguments: argparse.Namespace, console: Console) -> list[Row]:
 
 
 def drift(console: Console, seconds: int = 150, change: int = 30) -> list[dict[str, float]]:
-    """Give λ after each change of the hot key, and the greatest share of the load that a barrier has moved."""
+    """Return λ after each change of the hot key, and the greatest share of the load that a barrier has moved."""
     results = []
     table = Table(
         title="A new hot key every 30 s: λ from the barrier after it to the next change", title_justify="left"
@@ -163,7 +163,7 @@ def drift(console: Console, seconds: int = 150, change: int = 30) -> list[dict[s
 
 
 def _most_moved(grouping: Even, keys: NDArray[np.uint64]) -> float:
-    """Give the greatest share of the load that a barrier of a single source has moved."""
+    """Return the greatest share of the load that a barrier of a single source has moved."""
     router = grouping.start(0, 1, 0)
     most = 0.0
     for second, batch in enumerate(np.array_split(keys, keys.size // (_PER_WORKER * grouping.n_workers))):

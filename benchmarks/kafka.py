@@ -40,12 +40,12 @@ from skewless.spark.deploy.session import make_session
 _STREAM: Final = "country-skew-r80"
 _TOPIC: Final = "tuples"
 _WINDOW: Final = "15 seconds"
-_WATERMARK: Final = "10 minutes"  # nothing is late, however long ago the topic was filled
+_WATERMARK: Final = "10 minutes"  # no row is late, however long ago the topic was filled
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What is measured: the tuples of the topic, and how they are read."""
+    """The tuples of the topic, and how they are read."""
 
     servers: str
     rate: int
@@ -67,7 +67,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a query did after its first micro-batches: tuples per second, seconds per micro-batch, lags at its end."""
+    """A query after its first micro-batches: tuples per second, seconds per micro-batch, lags at the end of each."""
 
     query: str
     mode: str
@@ -80,14 +80,14 @@ class Measured:
 
 
 def fill(load: Load) -> float:
-    """Send the tuples, and give how many a second that were."""
+    """Send the tuples and return how many per second that were."""
     address = Address(servers=load.servers, topic=_TOPIC)
     target = KafkaTarget(address, Text(), partitions=load.partitions)
     return produce(make_feed(stream=_STREAM, tuples=load.tuples), target).rate
 
 
 def plain(rows: DataFrame, _: Load, __: str) -> DataFrame:
-    """Count as everybody does."""
+    """Count with plain Spark."""
     counted = rows.withWatermark("timestamp", _WATERMARK).groupBy("key", sf.window("timestamp", _WINDOW))
     return counted.agg(sf.count("*").alias("n"))
 
@@ -131,7 +131,7 @@ def _judge(load: Load, query: str, batches: list[dict[str, Any]], *, paced: bool
     counted, lags = 0, []
     for one, moment, duration in zip(batches, begun, took, strict=True):
         counted += one["numInputRows"]
-        # When the first of them began, its tuples were waiting.
+        # When the first of them started, its tuples were waiting.
         sent = min(load.limit + load.rate * (moment + duration - begun[0]), load.rate * load.seconds)
         lags.append(round(sent - counted))
     return Measured(
@@ -147,7 +147,7 @@ def _judge(load: Load, query: str, batches: list[dict[str, Any]], *, paced: bool
 
 
 def compare(spark: SparkSession, load: Load) -> list[Measured]:
-    """Fill the topic, and measure both queries in both ways."""
+    """Fill the topic and measure both queries, unpaced and paced."""
     filled = fill(load)
     print(f"{load.tuples:,} tuples sent at {filled:,.0f} a second", file=sys.stderr, flush=True)
     found = []
@@ -183,25 +183,23 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]", help="default local[2]")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args()
-    from services.broker import make_broker  # noqa: PLC0415 - of the tests, see above
+    from services.broker import running_broker  # noqa: PLC0415 - of the tests, see above
     from services.jars import fetch_jars  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory() as folder:
-        broker = make_broker(Path(folder))
-        with broker.running():
-            load = Load(
-                servers=broker.servers, rate=given.rate, seconds=given.seconds, trigger_s=given.trigger,
-                warm_up=given.warm_up, workers=given.workers, grouping=given.grouping, partitions=given.partitions,
-            )  # fmt: skip
-            spark = make_session(
-                given.master,
-                spark_driver_memory="4g",
-                spark_sql_shuffle_partitions=str(given.merge_partitions),
-                spark_jars=",".join(map(str, fetch_jars("connector"))),
-            )
-            spark.sparkContext.setLogLevel("ERROR")
-            found = compare(spark, load)
-            spark.stop()
+    with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder)) as broker:
+        load = Load(
+            servers=broker.servers, rate=given.rate, seconds=given.seconds, trigger_s=given.trigger,
+            warm_up=given.warm_up, workers=given.workers, grouping=given.grouping, partitions=given.partitions,
+        )  # fmt: skip
+        spark = make_session(
+            given.master,
+            spark_driver_memory="4g",
+            spark_sql_shuffle_partitions=str(given.merge_partitions),
+            spark_jars=",".join(map(str, fetch_jars("connector"))),
+        )
+        spark.sparkContext.setLogLevel("ERROR")
+        found = compare(spark, load)
+        spark.stop()
     if given.json:
         print(json.dumps([asdict(one) for one in found], indent=2))
     else:

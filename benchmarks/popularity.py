@@ -1,4 +1,4 @@
-"""How fast the hot-key predictor, its rivals and popularity-aware grouping are, and what a change of hot keys does.
+"""Speed of the hot-key predictor, of other sketches and of popularity-aware grouping; effect of a change of hot keys.
 
 `speed`: millions of tuples per second, the median of some runs on one core. `change`: λ around the moments at which the
 hot set is replaced, the same on every machine. Precision, time to detect, throughput and latency are experiments:
@@ -34,7 +34,7 @@ Keys = NDArray[np.uint64]
 
 _N_KEYS: Final = 10**7
 _SOURCES: Final = 5
-_BATCH: Final = 10_000  # tuples that are routed at a time where speed is measured
+_BATCH: Final = 10_000  # tuples per call where speed is measured
 
 
 def zipf_keys(exponent: float, tuples: int, seed: int = 0) -> Keys:
@@ -43,7 +43,7 @@ def zipf_keys(exponent: float, tuples: int, seed: int = 0) -> Keys:
 
 
 def speeds(tuples: int = 10**7, runs: int = 5) -> dict[str, float]:
-    """Give millions of tuples per second, of every sketch on Zipf 1.0, and of the grouping."""
+    """Return millions of tuples per second of every sketch on Zipf 1.0, and of the grouping."""
 
     def timed(begin: Callable[[], Callable[[], Any]]) -> float:
         times = []
@@ -78,7 +78,7 @@ def _router(grouping: Grouping, keys: Keys) -> Callable[[], Any]:
 
 
 def routed(grouping: Grouping, seconds: Iterable[Keys]) -> Iterator[NDArray[np.int32]]:
-    """Route a stream second by second by five sources, with a barrier behind each second."""
+    """Route a stream second by second from five sources, with a barrier after each second."""
     routers = [grouping.start(source, _SOURCES, 0) for source in range(_SOURCES)]
     for second, batch in enumerate(seconds):
         chosen = np.empty(batch.size, dtype=np.int32)
@@ -103,7 +103,7 @@ class Change:
 
 
 def change(name: str, workers: int, exponent: float, changes: int = 2, period_s: int = 300) -> Change:
-    """Replace the hot set every five minutes, and look how long the load is uneven then."""
+    """Replace the hot set every five minutes, and measure for how long the load is uneven."""
     per_second = 900 * workers
 
     def seconds() -> Iterator[Keys]:

@@ -1,4 +1,4 @@
-"""How near `skewless produce` comes to the rate that it is asked for: to a file, a pipe and a Kafka broker.
+"""How close `skewless produce` comes to the requested rate: to a file, a pipe and a Kafka broker.
 
 Each run is a process of its own, as a user starts it; the broker is the one of the tests, on the same machine. The last
 line of a target is without a rate: as fast as it takes them.
@@ -24,7 +24,7 @@ from rich.table import Table
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from services.broker import make_broker
+from services.broker import running_broker
 
 _SKEWLESS: Final = [sys.executable, "-c", "from skewless.cli.main import main; main()", "produce"]
 _RATES: Final = "1000,9000,50000,100000"
@@ -44,7 +44,7 @@ class Row:
 
 
 def produce(stream: str, to: str, rate: int | None, tuples: int, *others: str) -> dict[str, Any]:
-    """Send tuples in a process of its own; `-` is a pipe, with somebody who reads it."""
+    """Send tuples in a process of its own; `-` is a pipe with a reader."""
     paced = [] if rate is None else ["--rate", str(rate)]
     command = [*_SKEWLESS, "--stream", stream, "-n", str(tuples), "--to", to, "--json", *paced, *others]
     with ExitStack() as stack:
@@ -70,8 +70,7 @@ def measure(stream: str, targets: list[str], rates: list[int | None], seconds: i
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         ways: dict[str, tuple[str, ...]] = {"file": (str(folder / "keys.txt"), "--force"), "pipe": ("-",)}
         if "kafka" in targets:
-            broker = make_broker(folder / "kafka")
-            stack.enter_context(broker.running())
+            broker = stack.enter_context(running_broker(folder / "kafka"))
             ways["kafka"] = (f"kafka://{broker.servers}/keys", "--partitions", str(_PARTITIONS))
         for target in targets:
             to, *others = ways[target]

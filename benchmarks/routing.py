@@ -32,7 +32,7 @@ from naive.groupings import NaiveDynamicKey, NaiveKey, NaivePartialKey, NaiveShu
 
 _WORKERS: Final = 10
 _RATE: Final = 2_000  # tuples per second and source, in virtual time: five sources at 10,000 per second in all
-_BATCH: Final = 10_000  # five seconds of it
+_BATCH: Final = 10_000  # five seconds
 _GOALS: Final = {"shuffle": 200, "key": 200, "partial_key": 150, "dynamic_key": 30, "d_choices": 30, "w_choices": 30}
 _TWINS: Final[dict[str, Callable[[Any], Any]]] = {
     "shuffle": lambda grouping: NaiveShuffle(grouping.n_workers, 0),
@@ -54,7 +54,7 @@ def _route_all(router: Router, keys: NDArray[np.uint64], begin: int = 0) -> None
 
 
 def speed(grouping: Grouping, keys: NDArray[np.uint64], runs: int = 5) -> float:
-    """Give millions of tuples per second, the median of some runs after one that only compiles and warms up."""
+    """Return millions of tuples per second, the median of several runs after one for compilation and warm-up."""
     times = []
     for _ in range(runs + 1):
         router = grouping.start(0, 1, 0)
@@ -65,7 +65,7 @@ def speed(grouping: Grouping, keys: NDArray[np.uint64], runs: int = 5) -> float:
 
 
 def naive_speed(grouping: Grouping, keys: NDArray[np.uint64]) -> float | None:
-    """Give the speed of the naive twin; None if it is not one that routes alone."""
+    """Return the speed of the naive twin; None if there is none that routes alone."""
     if grouping.name not in _TWINS:
         return None
     twin = _TWINS[grouping.name](grouping)
@@ -77,7 +77,7 @@ def naive_speed(grouping: Grouping, keys: NDArray[np.uint64]) -> float | None:
 
 
 def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
-    """Give the speed over ever longer streams, generated as they are routed; only the routing is timed."""
+    """Return the speed over longer and longer streams, generated as they are routed; only the routing is timed."""
     speeds = {}
     router, seconds, done = grouping.start(0, 1, 0), 0.0, 0
     for length in lengths:
@@ -92,7 +92,7 @@ def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
 
 
 def memory_of_distinct_keys(n_keys: int) -> int:
-    """Route so many distinct keys through dynamic_key within one cycle, its worst case; give its peak in bytes."""
+    """Route distinct keys through dynamic_key within one cycle, its worst case; return the peak of memory in bytes."""
     grouping = make_grouping("dynamic_key", workers=_WORKERS)
     router = grouping.start(0, 1, 0)
     router.route(np.zeros(1, dtype=np.uint64), 0)

@@ -1,4 +1,4 @@
-"""Space-Saving beside the frequent-items sketch of Apache DataSketches: speed and error on the same keys.
+"""Space-Saving and the frequent-items sketch of Apache DataSketches: speed and error on the same keys.
 
 Both get room for the same number of keys. DataSketches is compiled, but its Python package takes one item a call; so
 it is also fed the distinct keys of each batch with their counts, which is the fastest way to use it from NumPy. Times
@@ -104,7 +104,7 @@ _SKETCHES: Final[dict[str, Callable[[Keys], Callable[[], Estimate]]]] = {
     "DataSketches, strings one by one": text_one_by_one,
     "DataSketches, counted batches": counted_batches,
 }
-"""Per sketch: what gets the keys ready in its form, untimed, and gives what fills a new sketch with them."""
+"""Per sketch: prepares the keys in its form, untimed, and returns the function that fills a new sketch with them."""
 
 
 def measure(stream: str, name: str, keys: Keys, runs: int = 3) -> Row:

@@ -36,7 +36,7 @@ _GROUPINGS: Final = ("key", "partial_key", "shuffle", "dynamic_key", "even")
 _WORKERS: Final = 10
 _SOURCES: Final = 5
 _MS: Final = 1.0
-_BATCH: Final = 100_000  # so large that Spark's second per micro-batch does not hide the work
+_BATCH: Final = 100_000  # large, so that the second that Spark takes per micro-batch does not hide the work
 
 
 def timed(action: Callable[[], Any]) -> float:
@@ -59,7 +59,7 @@ def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) ->
         column = worker_column(["key"], make_grouping(name, workers=_WORKERS), None, 0)
         plans[name] = df.withColumn("worker", column).repartitionById(_WORKERS, "worker")
     times: dict[str, list[float]] = {name: [] for name in plans}
-    for _ in range(runs + 1):  # in turn, so that a slow minute of the machine hits all of them alike
+    for _ in range(runs + 1):  # interleaved, so that a slow minute of the machine affects all of them
         for name, plan in plans.items():
             times[name].append(timed(partial(_noop, plan)))
     plain = median(times["plain repartition"][1:])
@@ -72,7 +72,7 @@ def _stream(spark: SparkSession, skew: int, tuples: int, batch: int) -> DataFram
 
 
 def streaming(spark: SparkSession, grouping: Grouping, skew: int, n_batches: int, after_s: float = 0) -> float:
-    """Give tuples per second, all costs of Spark included, over the micro-batches but the first that begin at least
+    """Return tuples per second, all costs of Spark included, over the micro-batches but the first that start at least
     `after_s` seconds after it.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ def streaming(spark: SparkSession, grouping: Grouping, skew: int, n_batches: int
 
 
 def apply_in_pandas(spark: SparkSession, skew: int, tuples: int) -> float:
-    """Give tuples per second of what a user has today: the same work in a batch job."""
+    """Return tuples per second of the same work in a batch job with plain `applyInPandas`."""
     options = {"stream": f"country-skew-r{skew}", "tuples": str(tuples), "sources": str(_SOURCES)}
     df = spark.read.format("skewless").options(**options).load()
 
@@ -106,7 +106,7 @@ def throughput(spark: SparkSession, skews: list[int], groupings: list[str]) -> d
     for skew in skews:
         for name in groupings:
             grouping = make_grouping(name, workers=_WORKERS)
-            # dynamic_key scales out after a minute of batch clock: count what comes after it.
+            # dynamic_key scales out after a minute by the clock of the batches: count what comes after that.
             warm = {"n_batches": 6, "after_s": 75} if name == "dynamic_key" and skew > 0 else {"n_batches": 2}
             speed = streaming(spark, grouping, skew, **warm)
             report.setdefault(name, {})[f"r{skew}"] = speed

@@ -1,4 +1,4 @@
-"""What ordered keyed state costs on Spark, beside the same processor in Spark's own `transformWithState`.
+"""What ordered keyed state costs on Spark, compared with the same processor in Spark's own `transformWithState`.
 
     python benchmarks/stateful.py overhead    [--keys N] [--rows N]   # a million keys of state, 10 workers
     python benchmarks/stateful.py throughput                          # Zipf 1.0, 10^5 keys; Spark with 200 partitions
@@ -58,7 +58,7 @@ class Totals(Processor):
 
 
 class PlainTotals(StatefulProcessor):
-    """The same as Spark has it."""
+    """The same for Spark."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("totals", _OUTPUT)
@@ -80,7 +80,7 @@ class PlainTotals(StatefulProcessor):
 
 @dataclass(frozen=True, kw_only=True)
 class Shift(Grouping):
-    """Moves a fifth of the substreams to the next worker at every second barrier, and back at the next second one."""
+    """Move a fifth of the substreams to the next worker at every second barrier, and back at the one after."""
 
     name: ClassVar[str] = "shift"
     coordinated: ClassVar[bool] = True
@@ -124,7 +124,7 @@ def write_files(folder: Path, batches: Iterable[NDArray[np.int64]]) -> None:
 
 
 def run(spark: SparkSession, folder: Path, make: Callable[[DataFrame], DataFrame]) -> list[float]:
-    """Run the query over all files, one per micro-batch; gives the seconds of each micro-batch."""
+    """Run the query over all files, one per micro-batch; return the seconds of each micro-batch."""
     reader = spark.readStream.schema("key bigint, value bigint").option("maxFilesPerTrigger", 1)
     with tempfile.TemporaryDirectory() as checkpoint:
         query = (
@@ -159,7 +159,7 @@ def spark_own(partitions: int) -> Callable[[DataFrame], DataFrame]:
 def compare(
     spark: SparkSession, batches: list[NDArray[np.int64]], grouping: Grouping, partitions: int
 ) -> dict[str, Any]:
-    """Give the median seconds of a micro-batch, ours and Spark's, and the tuples per second."""
+    """Return the median seconds of a micro-batch, ours and Spark's, and the tuples per second."""
     report: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -199,7 +199,7 @@ def throughput(spark: SparkSession, rows: int) -> dict[str, Any]:
 
 
 def rebalance(spark: SparkSession, keys: int, rows: int) -> dict[str, Any]:
-    """Give, for micro-batches with and without a move, the time until workers were done: those that took state over,
+    """Return, for micro-batches with and without a move, the time until workers were done: those that took state over,
     and the others.
     """
     with tempfile.TemporaryDirectory() as temporary:

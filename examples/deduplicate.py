@@ -1,10 +1,10 @@
-"""De-duplication with time to live: of messages that come more than once within an hour, the first.
+"""De-duplication with a time to live: keep the first of the messages that come more than once within an hour.
 
-    python examples/deduplicate.py              # messages that are made up
+    python examples/deduplicate.py              # with made-up messages
     python examples/deduplicate.py messages/    # a folder of JSON files: {"id": 7, "ts": "2024-03-01T10:00:00Z"}
 
-The rows tell the time. An id is forgotten an hour after it came, so that memory holds the ids of an hour and no more.
-Messages that come more than ten minutes late are set aside.
+Time is that of the rows. An id is removed an hour after it came, so that the state holds the ids of one hour.
+Messages that come more than ten minutes late are rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIME_TO_LIVE = timedelta(hours=1)
 
 
 class First(Processor):
-    """Keeps when an id came first. When that expires it is forgotten, as `Processor` does if nothing else is said."""
+    """Keep when an id came first. When that expires the state is removed, which is the default of `Processor`."""
 
     state = "first timestamp"
     output = "ts timestamp"
@@ -43,13 +43,13 @@ class First(Processor):
 
 
 def deduplicated(messages: DataFrame, work: str) -> DataFrame:
-    """Drop duplicates, in a batch job or a stream; what must survive a restart lies in `work`."""
+    """Drop duplicates, in a batch job or a stream; what must survive a restart is in `work`."""
     grouped = group(messages, "id", workers=4, ledger=f"{work}/ledger")
     return grouped.stateful(First(), state=f"{work}/state", order_by="ts", time="ts", watermark="10 minutes")
 
 
 def run(spark: SparkSession, folder: str, work: str) -> DataFrame:
-    """Take the files of a folder one after the other, as a stream; give the messages without duplicates."""
+    """Read the files of a folder one by one, as a stream; return the messages without duplicates."""
     reader = spark.readStream.schema("id bigint, ts timestamp").option("maxFilesPerTrigger", 1)
     writer = deduplicated(reader.json(folder), work).writeStream.format("memory").queryName("deduplicated")
     writer.option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True).start().awaitTermination()
@@ -63,7 +63,7 @@ def make_up(folder: Path) -> None:
         file = folder / f"messages-{number}.json"
         times = ((id_, f"2024-03-01T{10 + minute // 60}:{minute % 60:02}:00Z") for id_, minute in messages)
         file.write_text("\n".join(json.dumps({"id": id_, "ts": ts}) for id_, ts in times))
-        os.utime(file, (number, number))  # Spark takes the oldest first
+        os.utime(file, (number, number))  # Spark reads the oldest first
 
 
 def main(*folders: str) -> None:

@@ -1,10 +1,10 @@
 """Overdrafts: the running balance of each account, and an alert for each payment that takes it below zero.
 
-    python examples/overdraft.py              # payments that are made up
+    python examples/overdraft.py              # with made-up payments
     python examples/overdraft.py payments/    # a folder of JSON files: {"account": "ann", "number": 7, "cents": -500}
 
-A balance depends on the order of the payments, which their numbers tell. A payment without an amount cannot be booked:
-it is set aside with its error, and the account goes on.
+A balance depends on the order of the payments, which is that of their numbers. A payment without an amount cannot be
+booked: it is rejected with its error, and the account continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skewless.spark.deploy.session import make_session
 
 
 class Overdraft(Processor):
-    """Keeps the balance of an account."""
+    """Keep the balance of an account."""
 
     state = "balance bigint"
     output = "number bigint, balance bigint"
@@ -39,13 +39,13 @@ class Overdraft(Processor):
 
 
 def overdrafts(payments: DataFrame, work: str) -> DataFrame:
-    """Find overdrafts, in a batch job or a stream; what must survive a restart lies in `work`."""
+    """Find overdrafts, in a batch job or a stream; what must survive a restart is in `work`."""
     grouped = group(payments, "account", workers=4, ledger=f"{work}/ledger")
     return grouped.stateful(Overdraft(), state=f"{work}/state", order_by="number", rejects=f"{work}/rejects")
 
 
 def run(spark: SparkSession, folder: str, work: str) -> DataFrame:
-    """Take the files of a folder one after the other, as a stream; give the alerts."""
+    """Read the files of a folder one by one, as a stream; return the alerts."""
     reader = spark.readStream.schema("account string, number bigint, cents bigint").option("maxFilesPerTrigger", 1)
     writer = overdrafts(reader.json(folder), work).writeStream.format("memory").queryName("overdrafts")
     writer.option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True).start().awaitTermination()
@@ -53,7 +53,7 @@ def run(spark: SparkSession, folder: str, work: str) -> DataFrame:
 
 
 def make_up(folder: Path) -> None:
-    """Write two files of payments, not in their order."""
+    """Write two files of payments, out of order."""
     files: list[list[tuple[str, int, int | None]]] = [
         [("ann", 3, -700), ("ann", 1, 500), ("bob", 2, 100), ("ann", 4, None)],
         [("bob", 7, -200), ("ann", 5, -100), ("ann", 6, 900), ("ann", 8, -650)],
@@ -62,7 +62,7 @@ def make_up(folder: Path) -> None:
         file = folder / f"payments-{number}.json"
         lines = (json.dumps({"account": account, "number": n, "cents": cents}) for account, n, cents in payments)
         file.write_text("\n".join(lines))
-        os.utime(file, (number, number))  # Spark takes the oldest first
+        os.utime(file, (number, number))  # Spark reads the oldest first
 
 
 def main(*folders: str) -> None:

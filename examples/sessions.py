@@ -1,10 +1,10 @@
-"""Sessions: the visits of each user to a site, each over when the user has been away for half an hour.
+"""Sessions: the visits of each user to a site. A visit ends when the user has been away for half an hour.
 
-    python examples/sessions.py            # clicks that are made up
+    python examples/sessions.py            # with made-up clicks
     python examples/sessions.py clicks/    # a folder of JSON files: {"user": "ann", "ts": "2024-03-01T10:00:00Z"}
 
-The rows tell the time. A visit ends with the first click after a gap, or, if there is none, when the clicks of others
-show that half an hour has passed. Clicks that come more than ten minutes late are set aside.
+Time is that of the rows. A visit ends with the first click after a gap or, if there is none, when the clicks of others
+show that half an hour has passed. Clicks that come more than ten minutes late are rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GAP = timedelta(minutes=30)
 
 
 class Sessions(Processor):
-    """Keeps the visit of a user that is not over yet."""
+    """Keep the current visit of a user."""
 
     state = "begin timestamp, last timestamp, clicks bigint"
     output = "begin timestamp, end timestamp, clicks bigint"
@@ -51,13 +51,13 @@ class Sessions(Processor):
 
 
 def sessions(clicks: DataFrame, work: str) -> DataFrame:
-    """Make sessions of clicks, in a batch job or a stream; what must survive a restart lies in `work`."""
+    """Make sessions of clicks, in a batch job or a stream; what must survive a restart is in `work`."""
     grouped = group(clicks, "user", workers=4, ledger=f"{work}/ledger")
     return grouped.stateful(Sessions(), state=f"{work}/state", order_by="ts", time="ts", watermark="10 minutes")
 
 
 def run(spark: SparkSession, folder: str, work: str) -> DataFrame:
-    """Take the files of a folder one after the other, as a stream; give the sessions that are over."""
+    """Read the files of a folder one by one, as a stream; return the sessions that have ended."""
     reader = spark.readStream.schema("user string, ts timestamp").option("maxFilesPerTrigger", 1)
     writer = sessions(reader.json(folder), work).writeStream.format("memory").queryName("sessions")
     writer.option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True).start().awaitTermination()
@@ -76,7 +76,7 @@ def make_up(folder: Path) -> None:
         file = folder / f"clicks-{number}.json"
         times = ((user, f"2024-03-01T{10 + minute // 60}:{minute % 60:02}:00Z") for user, minute in clicks)
         file.write_text("\n".join(json.dumps({"user": user, "ts": ts}) for user, ts in times))
-        os.utime(file, (number, number))  # Spark takes the oldest first
+        os.utime(file, (number, number))  # Spark reads the oldest first
 
 
 def main(*folders: str) -> None:

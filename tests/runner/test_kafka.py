@@ -8,7 +8,7 @@ import re
 import runpy
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from services.broker import Broker, free_port, make_broker
+from services.broker import Broker, free_port, running_broker
 from services.jars import require_jars
 from services.long import only_if_long
 from services.standalone import wait_for
@@ -47,9 +47,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     require_jars("connector")  # the session has it then, see conftest
-    broker = make_broker(tmp_path_factory.mktemp("kafka"))
-    with broker.running():
-        yield broker
+    with running_broker(tmp_path_factory.mktemp("kafka")) as started:
+        yield started
 
 
 def address(broker: Broker, topic: str = "", **options: str) -> Address:
@@ -275,9 +274,7 @@ def _main(ended: list[BaseException], *arguments: str) -> None:
         ended.append(error)
 
 
-def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    require_jars("connector")
-    broker = make_broker(tmp_path / "kafka")
+def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     work = tmp_path / "work"
     source = KafkaInput(address=address(broker, "steps"))
     pipeline = Pipeline(
@@ -285,22 +282,23 @@ def test_a_broker_that_goes_away_costs_nothing(spark: SparkSession, tmp_path: Pa
     )
     failures: list[BaseException] = []
     done = Thread(target=lambda: _follow(pipeline, spark, failures), daemon=True)
-    with ExitStack() as first:
-        first.enter_context(broker.running())
-        send(spark, broker, "steps", ["a"] * 50)
-        target = KafkaTarget(address(broker, "kept"), Text(), partitions=1)
-        assert target.send(keys_of(range(100))) == 100
-        done.start()
-        wait_for(lambda: _counted(spark, work) == {"a": 50} or None, "the first messages")
-    assert target.send(keys_of(range(100, 200))) == 100  # nobody is there
-    with broker.running():  # the same topics, at the same address
-        target.close()
-        send(spark, broker, "steps", ["a"] * 5 + ["b"] * 7)
-        wait_for(lambda: failures or _counted(spark, work) == {"a": 55, "b": 7} or None, "the others")
-        for query in spark.streams.active:
-            query.stop()
-        done.join(timeout=60)
-        kept = spark.read.format("kafka").options(**address(broker).for_spark, subscribe="kept").load().collect()
+    send(spark, broker, "steps", ["a"] * 50)
+    target = KafkaTarget(address(broker, "kept"), Text(), partitions=1)
+    assert target.send(keys_of(range(100))) == 100
+    done.start()
+    wait_for(lambda: _counted(spark, work) == {"a": 50} or None, "the first messages")
+    broker.stop()
+    try:
+        assert target.send(keys_of(range(100, 200))) == 100
+    finally:
+        broker.start()  # the same topics, at the same address
+    target.close()
+    send(spark, broker, "steps", ["a"] * 5 + ["b"] * 7)
+    wait_for(lambda: failures or _counted(spark, work) == {"a": 55, "b": 7} or None, "the others")
+    for query in spark.streams.active:
+        query.stop()
+    done.join(timeout=60)
+    kept = spark.read.format("kafka").options(**address(broker).for_spark, subscribe="kept").load().collect()
     assert failures == []
     assert _counted(spark, work) == {"a": 55, "b": 7}
     assert target.failed == 0

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,7 @@ class Broker:
     port: int = field(default_factory=free_port)
     controller: int = field(default_factory=free_port)
     runs: int = 0
+    process: ExitStack = field(default_factory=ExitStack)
 
     @property
     def servers(self) -> str:
@@ -62,14 +63,16 @@ class Broker:
         command = [*_java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
 
-    @contextmanager
-    def running(self) -> Iterator[Program]:
+    def start(self) -> None:
         """Start it, and wait until it answers."""
         self.runs += 1
         command = [*_java(), "kafka.Kafka", str(self._settings)]
-        with running(command, self.folder, f"broker-{self.runs}") as program:
-            wait_for(lambda: self._answers(program), "the broker")
-            yield program
+        program = self.process.enter_context(running(command, self.folder, f"broker-{self.runs}"))
+        wait_for(lambda: self._answers(program), "the broker")
+
+    def stop(self) -> None:
+        """Kill it; its topics stay."""
+        self.process.close()
 
     def _answers(self, program: Program) -> bool | None:
         if program.has_ended():
@@ -79,13 +82,18 @@ class Broker:
             return True if probe.connect_ex(("127.0.0.1", self.port)) == 0 else None
 
 
-def make_broker(folder: Path) -> Broker:
-    """Make a broker that is not running yet; skips where Java or the jars are missing."""
+@contextmanager
+def running_broker(folder: Path) -> Iterator[Broker]:
+    """Start a broker; skips where Java or the jars are missing."""
     require_java()
     require_jars("broker")
     broker = Broker(folder=folder)
     broker.prepare()
-    return broker
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
 
 
 def _java() -> list[str]:

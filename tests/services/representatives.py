@@ -15,3 +15,6 @@ ON_SPARK = (
     if LONG
     else ["partial_key", "dynamic_key", "distribution_aware", "even"]
 )
+
+FEW = ON_SPARK if LONG else ["partial_key", "even"]
+"""For tests of where the operator runs, which need no grouping in particular: one that plans, one that does not."""

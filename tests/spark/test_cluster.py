@@ -14,7 +14,7 @@ import pytest
 
 from services.class_archive import QUICK
 from services.long import only_if_long
-from services.representatives import ON_SPARK
+from services.representatives import FEW
 from services.standalone import Cluster, Program, driver, kill, running_cluster, wait_for
 
 pytest.importorskip("pyspark")
@@ -23,7 +23,7 @@ from skewless.spark.deploy.packing import pack_environment
 
 pytestmark = pytest.mark.spark
 
-# The scheduler tells only in its own log, and only on this level, why it runs a stage again.
+# The scheduler logs only on this level why it runs a stage again.
 LOGGING = """
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -45,17 +45,17 @@ def cluster(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def application(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """Give a driver on the cluster, with its two executors, that answers one question after the other."""
+    """Start a driver on the cluster, with two executors, that answers one question after the other."""
     folder = tmp_path_factory.mktemp("driver")
     logging = folder / "log4j2.properties"
     logging.write_text(LOGGING)
-    told = f"{QUICK} -Dlog4j2.configurationFile=file:{logging}"
-    with driver("batch_driver.py", {"master": cluster.url, "java": QUICK}, folder, SPARK_SUBMIT_OPTS=told) as program:
+    java = f"{QUICK} -Dlog4j2.configurationFile=file:{logging}"
+    with driver("batch_driver.py", {"master": cluster.url, "java": QUICK}, folder, SPARK_SUBMIT_OPTS=java) as program:
         yield program
 
 
 def make_python(folder: Path, *, packages: bool) -> str:
-    """Make an interpreter that has nothing installed, or all that is here but skewless."""
+    """Make an interpreter that has nothing installed, or everything that is installed here but skewless."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     if packages:  # a path in a .pth file does not bring the .pth files there, by which skewless is installed in place
         (installed,) = folder.glob("lib/*/site-packages")
@@ -92,14 +92,14 @@ def test_executors_need_nothing_but_the_packed_environment(cluster: Cluster, tmp
 
 
 def counts(rows: list[list[Any]]) -> dict[str | None, tuple[int, int]]:
-    """Give count and sum by key; a key that comes twice is an error of its own."""
+    """Return count and sum by key; a key that comes twice is an error."""
     by_key = {key: (n, s) for key, n, s, _ in rows}
     assert len(by_key) == len(rows)
     return by_key
 
 
-def test_all_groupings_are_exact_on_two_executors(cluster: Cluster, application: Program) -> None:
-    result = application.ask({"groupings": ON_SPARK, "rows": 5000, "workers": 4})()
+def test_groupings_are_exact_on_two_executors(cluster: Cluster, application: Program) -> None:
+    result = application.ask({"groupings": FEW, "rows": 5000, "workers": 4})()
     expected = counts(result["plain"])
     assert sum(n for n, _ in expected.values()) == 5000
     for name, counted in result["counted"].items():
