@@ -26,7 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 from skewless import Drift, Even, Grouping, Router, hash_keys, make_grouping, make_stream
-from skewless.experiments.dkg.recorded import FILES, read_keys
+from skewless.experiments.dkg.recorded_streams import FILES, read_keys
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.load import imbalance, loads_of, stddev
 

@@ -1,10 +1,10 @@
-"""Sketches that name hot keys, as the experiments of the DStream paper compare them."""
+"""Sketches that find hot keys, as the experiments of the DStream paper compare them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skewless.experiments.dstream.predictors import Cuts, counts_when_named, scores, sketches, waits
+from skewless.experiments.dstream.predictors import CutKeys, counts_when_named, scores, sketches, waits
 from skewless.hashing import rehash
 from skewless.sketches.coin_flip import CoinFlip
 
@@ -15,13 +15,13 @@ def test_rivals_have_no_more_memory_than_the_predictor() -> None:
 
 
 def test_even_cuts_what_is_hot_and_only_that() -> None:
-    cuts = Cuts()
+    cuts = CutKeys()
     keys = rehash(np.arange(300_000, dtype=np.uint64), 0)
     keys[::5] = 7
     cuts.update(keys)
     assert 7 in cuts.hot()
     assert cuts.memory > 0
-    even = Cuts()
+    even = CutKeys()
     even.update(rehash(np.arange(300_000, dtype=np.uint64), 0))
     assert even.hot().size == 0
 

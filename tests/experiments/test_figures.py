@@ -1,4 +1,4 @@
-"""Figures say what the rows say."""
+"""Figures show what is in the rows."""
 
 from __future__ import annotations
 

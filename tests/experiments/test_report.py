@@ -1,4 +1,4 @@
-"""The report: complete, of one version, in need of no network; and a browser shows it, light and dark."""
+"""The report: complete, of one version, self-contained; and a browser shows it, light and dark."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "experiments" / "index.html"
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the results of two experiments."""
+    """Return a directory with the results of two experiments."""
     root = tmp_path_factory.mktemp("results")
     run_simulated(NAMES, "small", Results.at(root))
     return root
 
 
-def test_the_page_and_what_lies_beside_it(root: Path, tmp_path: Path) -> None:
+def test_the_page_and_its_files(root: Path, tmp_path: Path) -> None:
     options = ["--results", str(root), "--preset", "small", "--to", str(tmp_path), "--json"]
     outcome = CliRunner().invoke(app, ["experiment", "report", *options], catch_exceptions=False)
     assert json.loads(outcome.output)["verdicts"].keys() == set(NAMES)
@@ -69,6 +69,6 @@ def test_a_browser_shows_it(tmp_path: Path, dark: bool) -> None:
     corner = picture[-5, -5]  # of the page itself, at the right
     assert corner.mean() < 0.2 if dark else corner.mean() > 0.95
     text = picture[:, 320:1200]  # the main column
-    assert (abs(text - corner).max(axis=2) > 0.4).mean() > 0.01  # something is written there
-    side = picture[700, 5]  # the contents have a ground of their own, all the way down
+    assert (abs(text - corner).max(axis=2) > 0.4).mean() > 0.01  # there is text
+    side = picture[700, 5]  # the contents have a background of their own, all the way down
     assert abs(side - corner).max() > 0.01

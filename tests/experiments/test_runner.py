@@ -1,4 +1,4 @@
-"""The runner, with experiments of the tests' own: what is done is kept, what has changed is computed anew."""
+"""The runner, with experiments of its own: finished steps are stored, changed ones are computed again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 import skewless.experiments.runner as runner_module
 from skewless import SkewlessError
-from skewless.experiments import choose_experiments
+from skewless.experiments import choose_experiments, load_experiment
 from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, Verdict, within
 from skewless.experiments.results import Results, read_csv, this_version, write_csv
 from skewless.experiments.runner import run_simulated
@@ -37,7 +37,7 @@ def run(*, n: int) -> Iterator[Row]:
 
 
 def fails_at_two(*, n: int) -> Iterator[Row]:
-    if n == 2 and not os.environ.get("SKEWLESS_TEST_GOES_ON"):
+    if n == 2 and not os.environ.get("SKEWLESS_TEST_RESUMES"):
         raise KeyboardInterrupt
     yield from run(n=n)
 
@@ -51,19 +51,24 @@ def compare(rows: Rows) -> Iterator[Number]:
 
 
 EXPERIMENT = Experiment(
-    title="Twice", claim="It doubles.", points=points, run=run, expect=expect, compare=compare,
+    title="Twice",
+    claim="It doubles.",
+    points=points,
+    run=run,
+    expect=expect,
+    compare=compare,
     panels=(Panel(x="n", y="twice"),),
-)  # fmt: skip
+)
 
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Experiment], None]:
-    """Give a function that puts an experiment in the place of every other."""
+    """Return a function that replaces every experiment by one."""
     calls.clear()
     return lambda experiment: monkeypatch.setattr(runner_module, "load_experiment", lambda _name: experiment)
 
 
-def test_a_run_is_kept_and_not_repeated(use: Callable[[Experiment], None], tmp_path: Path) -> None:
+def test_steps_are_stored_and_not_repeated(use: Callable[[Experiment], None], tmp_path: Path) -> None:
     use(EXPERIMENT)
     seen: list[tuple[str, int, int]] = []
     results = Results.at(tmp_path)
@@ -72,12 +77,12 @@ def test_a_run_is_kept_and_not_repeated(use: Callable[[Experiment], None], tmp_p
     assert seen == [("twice", 1, 3), ("twice", 2, 3), ("twice", 3, 3)]
     assert run_simulated(["twice"], "full", results)["twice"].column("twice") == [0, 2, 4, 6, 8]
     assert calls == [0, 1, 2, 3, 4]  # the small preset's steps are those of the full one
-    kept, (provenance,) = results.load_table("twice", "full")
-    assert kept.column("twice") == [0, 2, 4, 6, 8]
+    stored, (provenance,) = results.load_table("twice", "full")
+    assert stored.column("twice") == [0, 2, 4, 6, 8]
     assert {"commit", "version", "python", "numpy", "seconds", "points", "preset"} <= provenance.keys()
 
 
-def test_an_interrupted_run_goes_on(
+def test_an_interrupted_run_resumes(
     use: Callable[[Experiment], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(replace(EXPERIMENT, run=fails_at_two))
@@ -85,8 +90,8 @@ def test_an_interrupted_run_goes_on(
     with pytest.raises(KeyboardInterrupt):
         run_simulated(["twice"], "full", results)
     assert calls == [0, 1]
-    assert results.load_table("twice", "full") == ([], [])  # half a table is none
-    monkeypatch.setenv("SKEWLESS_TEST_GOES_ON", "1")
+    assert results.load_table("twice", "full") == ([], [])  # no table before all steps are done
+    monkeypatch.setenv("SKEWLESS_TEST_RESUMES", "1")
     assert run_simulated(["twice"], "full", results)["twice"].column("n") == [0, 1, 2, 3, 4]
     assert calls == [0, 1, 2, 3, 4]
 
@@ -102,17 +107,17 @@ def test_a_torn_step_is_computed_again(use: Callable[[Experiment], None], tmp_pa
 
 
 def test_steps_depend_on_what_they_use_and_on_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skewless.experiments.dkg import routed as shared
-    from skewless.experiments.dkg.figure_11 import EXPERIMENT as FIGURE
+    from skewless.experiments.dkg import simulations as shared
 
+    experiment = load_experiment("dkg-figure-11")
     results = Results.at(tmp_path)
-    point = next(iter(FIGURE.points("small")))
-    before = results.key(FIGURE.run, point, "simulated")
-    assert results.key(FIGURE.run, point, "simulated") == before
-    assert results.key(FIGURE.run, {**point, "tuples": 7}, "simulated") != before
-    assert results.key(FIGURE.run, point, "spark") != before
+    point = next(iter(experiment.points("small")))
+    before = results.key(experiment.run, point, "simulated")
+    assert results.key(experiment.run, point, "simulated") == before
+    assert results.key(experiment.run, {**point, "tuples": 7}, "simulated") != before
+    assert results.key(experiment.run, point, "spark") != before
     monkeypatch.setattr(shared, "GROUPINGS", ("key",))  # chooses points, computes nothing
-    assert results.key(FIGURE.run, point, "simulated") == before
+    assert results.key(experiment.run, point, "simulated") == before
 
 
 def test_versions_are_kept_apart(use: Callable[[Experiment], None], tmp_path: Path) -> None:
@@ -140,13 +145,13 @@ def test_numbers_survive_csv(tmp_path: Path) -> None:
 
 
 def test_verdicts() -> None:
-    def judged(*checks: Check) -> Verdict:
-        return replace(EXPERIMENT, expect=lambda _rows: checks).judge(Rows([{"twice": 1}])).verdict
+    def verdict(*checks: Check) -> Verdict:
+        return replace(EXPERIMENT, expect=lambda _rows: checks).evaluate(Rows([{"twice": 1}])).verdict
 
     yes, no, near = Check("a", True, ""), Check("b", False, ""), Check("c", False, "", exact=True)
-    assert judged(yes) is Verdict.REPRODUCED
-    assert judged(yes, near) is Verdict.IN_SHAPE
-    assert judged(yes, near, no) is Verdict.NOT
+    assert verdict(yes) is Verdict.REPRODUCED
+    assert verdict(yes, near) is Verdict.IN_SHAPE
+    assert verdict(yes, near, no) is Verdict.NOT
 
 
 def test_names_are_resolved_or_suggested() -> None:
@@ -167,12 +172,12 @@ def test_results_that_cannot_be_written(use: Callable[[Experiment], None], tmp_p
 def count_children(parent: int) -> int:
     count = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # it has ended in the meantime
             count += path.read_text().rpartition(")")[2].split()[1] == str(parent)
     return count
 
 
-def test_an_interrupt_is_told_in_one_line_even_while_processes_start(tmp_path: Path) -> None:
+def test_an_interrupt_is_reported_in_one_line_even_while_processes_start(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("skewless")), "experiment", "run", "slb-table-1", "-p", "small"]
     run = Popen([*command, "-j", "2", "--results", str(tmp_path)], stdout=PIPE, stderr=PIPE, start_new_session=True)
     while run.poll() is None and count_children(run.pid) < 2:  # the second is the first that computes

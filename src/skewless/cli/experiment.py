@@ -1,4 +1,4 @@
-"""`skewless experiment`: the tables and figures of the papers, run here."""
+"""`skewless experiment`: run the tables and figures of the papers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -21,35 +21,38 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.cli.run import require_spark, spark_session
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, SetupError, require_at_least
 from skewless.experiments import PAPERS, choose_experiments, experiment_names, load_experiment
 from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Check, Experiment, Preset, Rows
 from skewless.experiments.results import Results
 from skewless.experiments.runner import run_on_spark, run_simulated
 
 app: Final = typer.Typer(
-    help="Run the tables and figures of the papers; see their numbers beside ours.", no_args_is_help=True
+    help="Run the tables and figures of the papers, and compare their numbers with ours.", no_args_is_help=True
 )
 
 _ENGINES: Final = (SIMULATED, SPARK, "both")
 PresetName = Annotated[str, typer.Option("--preset", "-p", help="How large: small (seconds), or full (as reported).")]
-ResultsPath = Annotated[Path, typer.Option("--results", help="Directory of results, apart by version of the sources.")]
+ResultsPath = Annotated[
+    Path, typer.Option("--results", help="Directory of results; each version of the code has its own below it.")
+]
 
 
 @app.command("list")
 def list_command(as_json: options.Json = False) -> None:
-    """Name all experiments with what they show."""
-    found = {name: load_experiment(name) for name in experiment_names()}
+    """List all experiments."""
+    experiments = {name: load_experiment(name) for name in experiment_names()}
     if as_json:
-        typer.echo(json.dumps([{"name": name, "title": one.title, "claim": one.claim} for name, one in found.items()]))
+        listed = [{"name": name, "title": found.title, "claim": found.claim} for name, found in experiments.items()]
+        typer.echo(json.dumps(listed))
         return
     console = Console()
     for paper, title in PAPERS.items():
         table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
-        for name, one in found.items():
+        for name, experiment in experiments.items():
             if name.startswith(f"{paper}-"):
-                table.add_row(name, one.title + (" (also on Spark)" if one.on_spark else ""))
+                table.add_row(name, experiment.title + (" (also on Spark)" if experiment.on_spark else ""))
         console.print(table, "")
 
 
@@ -58,14 +61,14 @@ def run_command(
     names: Annotated[list[str], typer.Argument(help="Experiments, papers (dkg, dstream, dakg, slb), or all.")],
     preset: PresetName = "full",
     engine: Annotated[
-        str, typer.Option(help="Where: simulated, spark (the real pipeline, where an experiment has one), or both.")
+        str, typer.Option(help="simulated, spark (the real pipeline, if an experiment supports it), or both.")
     ] = SIMULATED,
     results: ResultsPath = Path("results"),
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Processes at a time; default: all cores.")] = None,
-    spark_log: Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")] = None,
+    spark_log: Annotated[str | None, typer.Option(help="File for Spark's own messages; default: none.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run experiments, and say whether each claim holds. A run that was interrupted goes on where it was.
+    """Run experiments, and report whether each claim holds. An interrupted run resumes where it stopped.
 
     Example: skewless experiment run dkg-figure-11 --preset small
 
@@ -73,9 +76,9 @@ def run_command(
     """
     chosen, size = choose_experiments(names), check_preset(preset)
     if engine not in _ENGINES:
-        raise SkewlessError(f"--engine must be one of {', '.join(_ENGINES)}; got {engine!r}")
-    if jobs is not None and jobs < 1:
-        raise SkewlessError(f"--jobs must be at least 1; got {jobs}")
+        raise ConfigurationError(subject="engine", expected=f"one of {', '.join(_ENGINES)}", value=engine)
+    if jobs is not None:
+        require_at_least("jobs", jobs, 1)
     on_spark = {} if engine == SIMULATED else _on_spark(chosen, alone=engine == SPARK)
     store = Results.at(results)
     if engine != SPARK:
@@ -90,23 +93,25 @@ def run_command(
         return
     _print(verdicts)
     where = f"--preset {size} --results {shlex.quote(str(results))}"
-    typer.echo(f"Tables are in {results / store.version / size}; a page of them: skewless experiment report {where}")
+    typer.echo(f"Tables are in {results / store.version / size}; for a page: skewless experiment report {where}")
 
 
 @app.command("report")
 def report_command(
     to: Annotated[Path | None, typer.Option(help="Directory for the page; default: below --results.")] = None,
     preset: PresetName = "full",
-    version: Annotated[str | None, typer.Option(help="Version of the sources; default: these, or the last.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Version of the code; default: the installed one, or the last that has results.")
+    ] = None,
     results: ResultsPath = Path("results"),
     as_json: options.Json = False,
 ) -> None:
-    """Write one page with the figures, numbers and verdicts of all experiments that were run, with their rows as CSV.
+    """Write a page with the figures, numbers and verdicts of all experiments that were run, and their rows as CSV.
 
     Example: skewless experiment report --to report
     """
     if find_spec("matplotlib") is None:
-        raise SkewlessError("the report needs matplotlib: install skewless[plots]")
+        raise SetupError("the report needs matplotlib", hint="install skewless[plots]")
     from skewless.experiments.report import write_report  # noqa: PLC0415 - matplotlib is an extra and slow to import
 
     size = check_preset(preset)
@@ -122,7 +127,7 @@ def report_command(
 
 
 def _on_spark(names: Sequence[str], *, alone: bool) -> dict[str, list[str]]:
-    """Give the experiments that run on Spark by the master that they want, if there is a Spark to run them."""
+    """Return the experiments that run on Spark, by the master that they need; `alone` if there must be one."""
     by_master: dict[str, list[str]] = {}
     for name in names:
         on_spark = load_experiment(name).on_spark
@@ -131,33 +136,34 @@ def _on_spark(names: Sequence[str], *, alone: bool) -> dict[str, list[str]]:
     if by_master:
         require_spark()
     elif alone:
-        raise SkewlessError(f"none of these runs on Spark: {', '.join(names)}; `skewless experiment list` says which")
+        problem = f"none of these runs on Spark: {', '.join(names)}"
+        raise ConfigurationError(problem, subject="engine", hint="`skewless experiment list` shows which do")
     return by_master
 
 
 def check_preset(text: str) -> Preset:
-    """Refuse what is no preset."""
-    for preset in get_args(Preset):
+    """Return a preset by its name."""
+    for preset in PRESETS:
         if text == preset:
-            return preset  # type: ignore[no-any-return] # one of the literals
-    raise SkewlessError(f"--preset must be one of {', '.join(PRESETS)}; got {text!r}")
+            return preset
+    raise ConfigurationError(subject="preset", expected=f"one of {', '.join(PRESETS)}", value=text)
 
 
 def _verdict(name: str, rows: Rows, preset: Preset) -> dict[str, Any]:
     if not rows:
         return {"name": name, "verdict": "was not run", "checks": []}
     experiment = load_experiment(name)
-    outcome = experiment.judge(rows)
+    outcome = experiment.evaluate(rows)
     checks = [{**asdict(check), "why": _why(experiment, check, preset)} for check in outcome.checks]
     return {"name": name, "verdict": outcome.verdict.value, "checks": checks}
 
 
 def _why(experiment: Experiment, check: Check, preset: Preset) -> str | None:
-    """Say why a check does not hold, as far as that is known."""
+    """Return why a check does not hold, as far as that is known."""
     if check.holds:
         return None
     small = preset == "small" and check.what in experiment.full_only
-    return "too small a run: --preset full" if small else experiment.deviates.get(check.what)
+    return "the run is too small: --preset full" if small else experiment.deviates.get(check.what)
 
 
 def _print(verdicts: Sequence[Mapping[str, Any]]) -> None:

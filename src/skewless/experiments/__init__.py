@@ -1,16 +1,18 @@
-"""The papers' experiments, each a small file: `dkg/figure_10.py` is the experiment `dkg-figure-10`."""
+"""The experiments of four papers: each table and figure, by a name such as `dkg-figure-10`.
+
+A module below a paper's package holds one sweep, and in `EXPERIMENTS` the tables and figures that show it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from re import findall
 from typing import Final
 
-from skewless.errors import SkewlessError, raise_all
+from skewless.errors import ConfigurationError, SkewlessError, raise_all
 from skewless.experiments.base import Experiment
 
 PAPERS: Final = {
@@ -19,38 +21,42 @@ PAPERS: Final = {
     "dakg": "Efficient Key Grouping for Near-Optimal Load Balancing (Rivetti et al.)",
     "slb": "Stateful Load Balancing for Parallel Stream Processing (Guo & Zhou)",
 }
-"""The papers, and what each stands for in the names of experiments."""
+"""The papers, by the prefix of their experiments' names."""
 
 
 @cache
-def experiment_names() -> tuple[str, ...]:
-    """Name all experiments, paper by paper, tables first."""
-    names = []
+def _experiments() -> Mapping[str, Experiment]:
+    """Import all experiments, in the order of the papers, tables first."""
+    found: dict[str, Experiment] = {}
     for paper in PAPERS:
         package = import_module(f"{__name__}.{paper}")
-        modules = [module.name for module in iter_modules(package.__path__)]
-        own = [module for module in modules if module.startswith(("table_", "figure_"))]
-        names += [f"{paper}-{module}".replace("_", "-") for module in sorted(own, key=_place)]
-    return tuple(names)
+        for module in iter_modules(package.__path__, f"{package.__name__}."):
+            found |= getattr(import_module(module.name), "EXPERIMENTS", {})
+    return {name: found[name] for name in sorted(found, key=_order)}
 
 
-def _place(module: str) -> tuple[bool, int, str]:
-    return module.startswith("figure"), int(findall(r"\d+", module)[0]), module
+def _order(name: str) -> tuple[int, bool, int]:
+    paper, kind, number = name.split("-")
+    return list(PAPERS).index(paper), kind == "figure", int(number)
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Return the names of all experiments, paper by paper, tables first."""
+    return tuple(_experiments())
 
 
 def load_experiment(name: str) -> Experiment:
-    """Import an experiment by its name."""
-    if name not in experiment_names():
+    """Return an experiment by its name."""
+    try:
+        return _experiments()[name]
+    except KeyError:
         near = get_close_matches(name, experiment_names(), n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`skewless experiment list` names them"
-        raise SkewlessError(f"there is no experiment {name!r}: {hint}")
-    paper, _, module = name.partition("-")
-    experiment: Experiment = import_module(f"{__name__}.{paper}.{module.replace('-', '_')}").EXPERIMENT
-    return experiment
+        hint = f"did you mean {' or '.join(near)}?" if near else "`skewless experiment list` shows all"
+        raise ConfigurationError(f"unknown experiment {name!r}", subject="names", value=name, hint=hint) from None
 
 
 def choose_experiments(names: Iterable[str]) -> list[str]:
-    """Resolve names: `all`, a paper (`dkg`), or single experiments; every bad one is named."""
+    """Resolve names: `all`, a paper (`dkg`), or single experiments. Every unknown name is reported."""
     chosen: list[str] = []
     errors: list[SkewlessError] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""What an experiment is: a paper's claim, the points of a sweep, one pure function, and what is expected of it."""
+"""An experiment: a paper's claim, the points of a sweep, a pure function of a point, and the checks of its rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal
 
 from skewless.errors import SkewlessError
 
 Row = Mapping[str, Any]
+Point = Mapping[str, Any]
+"""The parameters of one step of a sweep."""
 Preset = Literal["small", "full"]
 PRESETS: Final[tuple[Preset, ...]] = ("small", "full")
 SIMULATED: Final = "simulated"
@@ -27,29 +29,27 @@ class Rows(list[Row]):
     """
 
     def where(self, **conditions: Any) -> Rows:
-        """Give the rows that have these values; a tuple or list stands for any of its values."""
+        """Return the rows that have these values; a tuple or list matches any of its values."""
         return Rows(row for row in self if all(_matches(row.get(name), value) for name, value in conditions.items()))
 
     def column(self, name: str) -> list[Any]:
-        """Give one value of every row."""
+        """Return one column."""
         return [row[name] for row in self]
 
     def one(self, name: str, **conditions: Any) -> Any:
-        """Give the value of the one row with these values."""
+        """Return the value of the only row that has these values."""
         found = self.where(**conditions)
         if len(found) != 1:
             raise SkewlessError(f"expected one row where {conditions}; got {len(found)}")
         return found[0][name]
 
-    @overload
-    def by(self, label: str, value: str, /, **conditions: Any) -> dict[Any, Any]: ...
-    @overload
-    def by(self, label: str, /, **conditions: Any) -> dict[Any, Rows]: ...
-    def by(self, label: str, value: str | None = None, /, **conditions: Any) -> dict[Any, Any]:
-        """Give one value of each row, or else all rows, under the value that they have in another column."""
+    def by(self, label: str, value: str, /, **conditions: Any) -> dict[Any, Any]:
+        """Return one column by the values of another, of the rows that have these values."""
+        return {row[label]: row[value] for row in self.where(**conditions)}
+
+    def split(self, label: str, /, **conditions: Any) -> dict[Any, Rows]:
+        """Return the rows that have these values, by their value of a column."""
         found = self.where(**conditions)
-        if value is not None:
-            return {row[label]: row[value] for row in found}
         return {name: found.where(**{label: name}) for name in dict.fromkeys(found.column(label))}
 
 
@@ -59,7 +59,19 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must be so if the paper's claim holds; `exact` where it compares with a number that is printed."""
+    """A condition that must hold if the paper's claim does.
+
+    Parameters
+    ----------
+    what : str
+        The condition in words; `deviates` and `full_only` of an experiment refer to it.
+    holds : bool
+        Whether it holds.
+    found : str
+        The values that it was decided by.
+    exact : bool
+        Whether it compares with a number that the paper prints.
+    """
 
     what: str
     holds: bool
@@ -68,7 +80,7 @@ class Check:
 
 
 def ordered(what: str, values: Mapping[Any, float], *, slack: float = 0.0) -> Check:
-    """Expect values not to fall, from first to last, by more than a part of each.
+    """Expect values not to fall from one to the next, by more than the fraction `slack` of the former.
 
     >>> ordered("latency", {"shuffle": 1.0, "even": 1.1, "key": 9.0})
     Check(what='latency', holds=True, found='shuffle 1 ≤ even 1.1 ≤ key 9', exact=False)
@@ -88,7 +100,7 @@ def within(what: str, value: float, *, least: float = float("-inf"), most: float
 
 
 def close(what: str, value: float, paper: float, *, tolerance: float) -> Check:
-    """Expect a number of the paper, up to a part of it.
+    """Expect a number that the paper prints, up to a fraction of it.
 
     >>> close("stddev of KG", 20.9, 20.32, tolerance=0.05)
     Check(what='stddev of KG', holds=True, found='20.9, paper 20.32', exact=True)
@@ -113,7 +125,19 @@ def crossover(
 
 @dataclass(frozen=True)
 class Number:
-    """A line of the table of numbers: what the paper has, what came out here, and what `even` makes of it."""
+    """A line of the table of numbers.
+
+    Parameters
+    ----------
+    what : str
+        What the number is.
+    paper : float or str or None
+        What the paper prints, if anything.
+    ours : float or None
+        What came out here.
+    even : float or None
+        What `even` achieves in the same situation.
+    """
 
     what: str
     paper: float | str | None
@@ -123,9 +147,9 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A plot of rows: `y` over `x`, a line, a bar or a step for each value of `series`.
+    """A plot of `y` over `x`, with a line, a group of bars or a step function for each value of `series`.
 
-    `where` chooses rows. The rows of the paper, if it prints any, are drawn beside, dashed.
+    `where` selects rows. Rows of the paper, if it prints any, are drawn as well, dashed.
     """
 
     x: str
@@ -142,15 +166,15 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class OnSpark:
-    """The same experiment as a run of the real pipeline: its points, and a function that takes a session as well."""
+    """The same experiment on the real pipeline: its points, and a function that takes a session as well."""
 
-    points: Callable[[Preset], Iterable[Mapping[str, Any]]]
+    points: Callable[[Preset], Iterable[Point]]
     run: Callable[..., Iterable[Row]]
     master: str = "local[12]"
 
 
 class Verdict(Enum):
-    """What became of a claim."""
+    """Whether a claim was reproduced."""
 
     REPRODUCED = "reproduced"
     IN_SHAPE = "reproduced in shape"
@@ -159,7 +183,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment."""
+    """The checks and numbers of an experiment that was run."""
 
     checks: tuple[Check, ...]
     numbers: tuple[Number, ...]
@@ -171,7 +195,7 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """Reproduced if all holds; in shape if only numbers differ from those that the paper prints."""
+        """Reproduced if all checks hold; in shape if only numbers differ from those that the paper prints."""
         if not self.failed:
             return Verdict.REPRODUCED
         return Verdict.IN_SHAPE if all(check.exact for check in self.failed) else Verdict.NOT
@@ -183,22 +207,33 @@ class Experiment:
 
     Parameters
     ----------
-    title: what the paper shows there.
-    claim: what the paper says, in our words, with its numbers.
-    points: the parameters of each step of the sweep, for a preset; a step takes seconds, not minutes.
-    run: gives the rows of one step; pure, and found by its name in another process.
-    expect: what must be so if the claim holds.
-    compare: the numbers that stand side by side in the report.
-    panels: the figure.
-    paper: rows with the numbers that the paper prints, drawn beside ours.
-    deviates: checks that are known not to hold, each with the reason.
-    full_only: checks that a small run is too small for.
-    on_spark: the same on Spark.
+    title : str
+        What the paper shows there.
+    claim : str
+        What the paper says, in our words, with its numbers.
+    points : callable
+        Returns the points of the sweep for a preset. A step takes seconds, not minutes.
+    run : callable
+        Returns the rows of one point. A pure function of a module, as other processes import it.
+    expect : callable
+        Returns the checks of the claim.
+    compare : callable
+        Returns the table of numbers.
+    panels : tuple of Panel
+        The figure.
+    paper : tuple of Row
+        Numbers that the paper prints, drawn beside ours.
+    deviates : mapping
+        Checks that are known not to hold, each with the reason.
+    full_only : frozenset
+        Checks that the small preset is too small for.
+    on_spark : OnSpark or None
+        The same on Spark.
     """
 
     title: str
     claim: str
-    points: Callable[[Preset], Iterable[Mapping[str, Any]]]
+    points: Callable[[Preset], Iterable[Point]]
     run: Callable[..., Iterable[Row]]
     expect: Callable[[Rows], Iterable[Check]]
     compare: Callable[[Rows], Iterable[Number]]
@@ -208,6 +243,6 @@ class Experiment:
     full_only: frozenset[str] = frozenset()
     on_spark: OnSpark | None = None
 
-    def judge(self, rows: Rows) -> Outcome:
-        """Judge the rows of a run."""
+    def evaluate(self, rows: Rows) -> Outcome:
+        """Check the rows of a run."""
         return Outcome(tuple(self.expect(rows)), tuple(self.compare(rows)))

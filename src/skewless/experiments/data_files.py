@@ -1,4 +1,4 @@
-"""Where real data sets lie: they are no part of the project, and every experiment does without."""
+"""Finds real data sets, which are not part of the project. Every experiment also runs without them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 import skewless
 
 VARIABLE: Final = "SKEWLESS_DATA"
-"""The environment variable that names their directory; without it, it is `shared/data` beside the checkout."""
+"""The environment variable with their directory; the default is `shared/data` next to the checkout."""
 
 
 def data_file(name: str) -> Path | None:
-    """Find a file of real data, if it is there."""
+    """Return the path of a file of real data, or None if it is missing."""
     given = os.environ.get(VARIABLE)
     path = (Path(given) if given else Path(skewless.__file__).parents[3] / "shared" / "data") / name
     return path if path.is_file() else None

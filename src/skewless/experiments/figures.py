@@ -1,6 +1,6 @@
 """The figures of experiments. Needs the extra `plots`.
 
-A grouping has the same colour in all of them. Lines and text of the axes take the colour of the page around them.
+A grouping has the same colour in all of them. Axes and their text take the text colour of the surrounding page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from skewless.experiments.base import PAPER, Experiment, Panel, Rows
 
-_INK: Final = "#010203"  # stands for the colour of the page's text until the picture is done
+_INK: Final = "#010203"  # placeholder, replaced by the text colour of the page when the picture is done
 _COLOURS: Final = {
     "even": "#d6336c",
     "shuffle": "#868e96",
@@ -43,20 +43,29 @@ _COLOURS: Final = {
 }
 _OTHERS: Final = ("#0b7285", "#e67700", "#5c940d", "#862e9c", "#364fc7", "#d9480f", "#087f5b", "#495057")
 _MARKERS: Final = "osD^vP*X<>"
-_WIDE: Final = 3  # panels beside each other
+_MAX_COLUMNS: Final = 3
+
+
+_STYLE: Final[Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "skewless",
+    "font.size": 9,
+    "font.family": "sans-serif",
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
 
 
 def draw(experiment: Experiment, rows: Rows) -> str:
-    """Draw the figure of an experiment as SVG whose axes have the colour of the text around it."""
-    drawn = tuple(panel for panel in experiment.panels if rows.where(**panel.where))  # not all has run everywhere
-    panels = drawn or experiment.panels
-    columns = min(len(panels), 2 if len(panels) == 4 else _WIDE)
+    """Draw the figure of an experiment as SVG."""
+    with_rows = tuple(panel for panel in experiment.panels if rows.where(**panel.where))  # some need files, or Spark
+    panels = with_rows or experiment.panels
+    columns = min(len(panels), 2 if len(panels) == 4 else _MAX_COLUMNS)
     lines = ceil(len(panels) / columns)
-    style: Any = {
-        "svg.fonttype": "none", "svg.hashsalt": "skewless", "font.size": 9, "font.family": "sans-serif",
-        "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _INK, "xtick.color": _INK, "ytick.color": _INK,
-    }  # fmt: skip
-    with rc_context(style):
+    with rc_context(_STYLE):
         figure = Figure(figsize=(max(5.2, 3.7 * columns), 3.0 * lines + 0.4), layout="constrained")
         axes = list(figure.subplots(lines, columns, squeeze=False).flat)
         colours = colours_of([str(row.get(panel.series, "")) for panel in panels for row in rows.where(**panel.where)])
@@ -64,21 +73,25 @@ def draw(experiment: Experiment, rows: Rows) -> str:
             _draw_panel(panel, plot, rows, Rows(experiment.paper), colours)
         for unused in axes[len(panels) :]:
             unused.set_axis_off()
-        handles: dict[str, Any] = {}
-        for plot in figure.axes:
-            handles |= dict(zip(*reversed(plot.get_legend_handles_labels()), strict=True))
-        if len(handles) > 1:
-            fitting = int(
-                figure.get_figwidth() / (0.5 + 0.075 * max(map(len, handles)))
-            )  # inches: a line, then letters
-            beside = max(1, min(fitting, 6, len(handles)))
-            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=beside, frameon=False)
+        _draw_legend(figure)
         out = StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     svg = out.getvalue()
-    tags = r"<[^>]*>"  # coordinates stand there, and numbers to read between them
+    tags = r"<[^>]*>"  # coordinates are inside of tags, numbers to read between them
     short = sub(tags, lambda tag: sub(r"\d+\.\d{3,}", _rounded, tag[0]), svg[svg.index("<svg") :])
     return short.replace(_INK, "currentColor")
+
+
+def _draw_legend(figure: Figure) -> None:
+    """Draw one legend for all panels."""
+    handles: dict[str, Any] = {}
+    for plot in figure.axes:
+        handles |= dict(zip(*reversed(plot.get_legend_handles_labels()), strict=True))
+    if len(handles) > 1:
+        inches_per_entry = 0.5 + 0.075 * max(map(len, handles))  # the line, then the letters
+        columns = int(figure.get_figwidth() / inches_per_entry)
+        columns = max(1, min(columns, 6, len(handles)))
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _rounded(number: Match[str]) -> str:
@@ -86,13 +99,13 @@ def _rounded(number: Match[str]) -> str:
 
 
 def standalone(svg: str) -> str:
-    """Make a picture that stands for itself: dark on white, wherever it is shown."""
+    """Make a picture for use outside of the page: dark on white."""
     at = svg.index(">") + 1
     return svg[:at] + '<rect width="100%" height="100%" fill="white"/>' + svg[at:].replace("currentColor", "#212529")
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """Give every name its colour: groupings always the same, their variants beside them lighter, others in turn.
+    """Assign a colour to every name: fixed ones to groupings, lighter ones to their variants, others in turn.
 
     >>> colours_of(["key", "key, warm", "even, single owner", "else"])
     {'key': '#7950f2', 'key, warm': '#bca7f8', 'even, single owner': '#d6336c', 'else': '#0b7285'}
@@ -108,27 +121,35 @@ def colours_of(names: Sequence[str]) -> dict[str, str]:
 
 
 def _lighter(colour: str) -> str:
-    """Give the middle of a colour and white."""
+    """Mix a colour with white, half and half."""
     return "#" + "".join(f"{(int(colour[at : at + 2], 16) + 255) // 2:02x}" for at in (1, 3, 5))
 
 
 def _colour(name: str) -> str | None:
-    """Find the grouping that a name begins with: `even, single owner` is drawn as `even`."""
+    """Return the colour of the grouping that a name starts with: `even, single owner` is drawn as `even`."""
     found = [known for known in _COLOURS if name == known or name.startswith((f"{known},", f"{known} "))]
     return _COLOURS[found[0]] if found else None
 
 
 def _draw_panel(panel: Panel, plot: Axes, rows: Rows, paper: Rows, colours: Mapping[str, str]) -> None:
-    series = rows.where(**panel.where).by(panel.series)
-    printed = Rows(row for row in paper.where(**panel.where) if panel.x in row and panel.y in row).by(panel.series)
+    series = rows.where(**panel.where).split(panel.series)
+    printed = Rows(row for row in paper.where(**panel.where) if panel.x in row and panel.y in row).split(panel.series)
     if panel.kind == "bar":
         _draw_bars(panel, plot, series, printed, colours)
     else:
         _draw_lines(panel, plot, series, colours)
         for name, known in printed.items():
             points = sorted(zip(known.column(panel.x), known.column(panel.y), strict=True))
-            plot.plot(*zip(*points, strict=True), linestyle="--", marker="o", markerfacecolor="none", markersize=4,
-                      linewidth=1, color=colours.get(str(name), _INK), label=f"{name} ({PAPER})")  # fmt: skip
+            plot.plot(
+                *zip(*points, strict=True),
+                linestyle="--",
+                marker="o",
+                markerfacecolor="none",
+                markersize=4,
+                linewidth=1,
+                color=colours.get(str(name), _INK),
+                label=f"{name} ({PAPER})",
+            )
     plot.set_title(panel.title, fontsize=9.5)
     plot.set_xlabel(panel.x_label or ("" if panel.x == panel.series else panel.x))
     plot.set_ylabel(panel.y_label)
@@ -161,18 +182,28 @@ def _draw_lines(panel: Panel, plot: Axes, series: Mapping[Any, Rows], colours: M
 def _draw_bars(
     panel: Panel, plot: Axes, series: Mapping[Any, Rows], printed: Mapping[Any, Rows], colours: Mapping[str, str]
 ) -> None:
-    """Draw bars side by side, or alone if each is a place of its own; diamonds are the paper's numbers."""
+    """Draw bars in groups, or single ones if each has a place of its own; diamonds are the paper's numbers."""
     places = list(dict.fromkeys(value for rows in series.values() for value in rows.column(panel.x)))
-    alone = panel.x == panel.series
-    width = 0.84 if alone else 0.84 / len(series)
-    for at, (name, rows) in enumerate(series.items()):
-        aside = 0.0 if alone else (at - (len(series) - 1) / 2) * width
-        left = [places.index(value) + aside for value in rows.column(panel.x)]
+    single = panel.x == panel.series
+    width = 0.84 if single else 0.84 / len(series)
+    for number, (name, rows) in enumerate(series.items()):
+        offset = 0.0 if single else (number - (len(series) - 1) / 2) * width
+        left = [places.index(value) + offset for value in rows.column(panel.x)]
         plot.bar(left, rows.column(panel.y), width=width, color=colours[str(name)], label=str(name))
         known = [(row[panel.x], row[panel.y]) for row in printed.get(name, ()) if row[panel.x] in places]
         if known:
-            plot.plot([places.index(place) + aside for place, _ in known], [value for _, value in known], linestyle="",
-                      marker="D", markersize=5, markerfacecolor="white", color=_INK, label=PAPER)  # fmt: skip
-    long = sum(len(str(place)) for place in places) > 36
-    plot.set_xticks(range(len(places)), [str(place) for place in places], rotation=25 if long else 0,
-                    ha="right" if long else "center")  # fmt: skip
+            plot.plot(
+                [places.index(place) + offset for place, _ in known],
+                [value for _, value in known],
+                linestyle="",
+                marker="D",
+                markersize=5,
+                markerfacecolor="white",
+                color=_INK,
+                label=PAPER,
+            )
+    labels = [str(place) for place in places]
+    if sum(map(len, labels)) > 36:
+        plot.set_xticks(range(len(places)), labels, rotation=25, ha="right")
+    else:
+        plot.set_xticks(range(len(places)), labels)

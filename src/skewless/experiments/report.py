@@ -1,4 +1,4 @@
-"""One page with all experiments: claim, figure, numbers side by side, verdict; nothing is loaded from elsewhere."""
+"""The report: one self-contained page with the claim, figure, numbers and verdict of each experiment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from skewless.errors import SkewlessError
+from skewless.errors import StorageError
 from skewless.experiments import PAPERS, experiment_names, load_experiment
 from skewless.experiments.base import SPARK, Experiment, Number, Outcome, Preset, Rows, Verdict
 from skewless.experiments.figures import draw, standalone
@@ -31,20 +31,21 @@ class Finding:
 
     @property
     def paper(self) -> str:
-        """The paper that it is of."""
+        """The paper, by its prefix."""
         return self.name.partition("-")[0]
 
     @property
     def place(self) -> str:
-        """Where it stands there: Figure 10."""
+        """Table or figure of the paper: Figure 10."""
         return self.name.partition("-")[2].replace("-", " ").capitalize()
 
 
 def write_report(results: Results, preset: Preset, target: Path) -> tuple[Path, list[Finding]]:
-    """Write the page, and beside it each experiment's rows as CSV and its figure, and a summary in Markdown."""
+    """Write the page, a summary in Markdown, and the rows (CSV) and figure (SVG) of each experiment."""
     found = list(_findings(results, preset))
     if not found:
-        raise SkewlessError(f"there are no results of preset {preset} and version {results.version} in {results.root}")
+        problem = f"there are no results of preset {preset} and version {results.version} in {results.root}"
+        raise StorageError(problem, subject="results")
     try:
         target.mkdir(parents=True, exist_ok=True)
         for one in found:
@@ -54,7 +55,7 @@ def write_report(results: Results, preset: Preset, target: Path) -> tuple[Path, 
         page = target / "index.html"
         page.write_text(_page(found, results, preset), encoding="utf-8")
     except OSError as error:
-        raise SkewlessError(f"cannot write the report to {target}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write the report to {target}: {error.strerror or error}", subject="to") from error
     return page, found
 
 
@@ -63,7 +64,7 @@ def _findings(results: Results, preset: Preset) -> Iterator[Finding]:
         rows, provenance = results.load_table(name, preset)
         if rows:
             experiment = load_experiment(name)
-            yield Finding(name, experiment, rows, experiment.judge(rows), provenance, draw(experiment, rows))
+            yield Finding(name, experiment, rows, experiment.evaluate(rows), provenance, draw(experiment, rows))
 
 
 _MARKS = {Verdict.REPRODUCED: "yes", Verdict.IN_SHAPE: "shape", Verdict.NOT: "no"}
@@ -135,7 +136,7 @@ def _numbers(numbers: Sequence[Number]) -> str:
     rows = "".join(
         f"<tr><td>{escape(number.what)}</td>"
         + "".join(
-            f'<td class="number">{_written(value)}</td>'
+            f'<td class="number">{_formatted(value)}</td>'
             for value in (number.paper, number.ours, *([number.even] if with_even else []))
         )
         + "</tr>"
@@ -144,10 +145,10 @@ def _numbers(numbers: Sequence[Number]) -> str:
     return f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _written(value: float | str | None) -> str:
-    """Write a number with four digits that count, and no more.
+def _formatted(value: float | str | None) -> str:
+    """Format a number with four significant digits.
 
-    >>> _written(9511), _written(0.00012345), _written(2.4491), _written(None)
+    >>> _formatted(9511), _formatted(0.00012345), _formatted(2.4491), _formatted(None)
     ('9,511', '0.0001234', '2.449', '')
     """
     if value is None:

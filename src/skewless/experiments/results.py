@@ -1,7 +1,7 @@
-"""Where results lie: apart by version of what computed them, so that no table ever mixes two.
+"""Stored results, a directory for each version of the code that computed them, so that no table ever mixes two.
 
-`<root>/<version>/points/` holds the rows of single steps, from which an interrupted run goes on; `<root>/<version>/
-<preset>/` the table of each experiment as Parquet and CSV, with its provenance.
+`<root>/<version>/points/` holds the rows of single steps, with which an interrupted run resumes;
+`<root>/<version>/<preset>/` the table of each experiment as Parquet and CSV, with its provenance.
 """
 
 from __future__ import annotations
@@ -29,59 +29,73 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skewless
-from skewless.errors import SkewlessError
+from skewless.errors import StorageError
 from skewless.experiments.base import SIMULATED, SPARK, Experiment, Preset, Row, Rows
 
 ENGINES: Final = (SIMULATED, SPARK)
 _SOURCES: Final = Path(skewless.__file__).parent
-_COMPUTING: Final = (
-    *("arrivals.py", "groupings", "hashing.py", "keyed_state.py", "metrics", "planning", "simulate.py", "sketches"),
-    *("streams", "substreams.py"),
+_SIMULATED_BY: Final = frozenset(
+    {"groupings", "hashing.py", "metrics", "processors", "simulation", "sketches", "streams"}
 )
-"""What simulated numbers depend on, besides the experiments themselves."""
+_MEASURED_BY: Final = _SIMULATED_BY | {"combiners", "runner", "spark", "storage"}
+"""The code that numbers depend on, besides the experiments themselves."""
 _LIBRARIES: Final = ("numpy", "numba", "pyarrow", "pyspark")
 
 
 @cache
 def fingerprint(*, spark: bool = False) -> str:
-    """Give a checksum of the sources that numbers depend on."""
+    """Return a checksum of the code that numbers depend on."""
     digest = sha256()
+    used = _MEASURED_BY if spark else _SIMULATED_BY
     for path in sorted(_SOURCES.rglob("*.py")):
-        top = path.relative_to(_SOURCES).parts[0]
-        if top in _COMPUTING or (spark and top == "spark"):
-            digest.update(path.relative_to(_SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
+        place = path.relative_to(_SOURCES)
+        if place.parts[0] in used:
+            digest.update(place.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 def this_version() -> str:
-    """Name the version of the sources at hand."""
+    """Return the version of the installed code."""
     return f"{skewless.__version__}-{fingerprint()[:10]}"
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one version below a root."""
+    """The results of one version.
+
+    Parameters
+    ----------
+    root : Path
+        Directory of all versions.
+    version : str
+        The version, also the name of its directory.
+    """
 
     root: Path
     version: str
 
     @classmethod
     def at(cls, root: Path) -> Results:
-        """Give those of the sources at hand."""
+        """Return the results of the installed code."""
         return cls(root, this_version())
 
     @classmethod
     def latest(cls, root: Path, preset: Preset) -> Results:
-        """Give those of the version at hand or, where there are none, of the one that was computed last."""
+        """Return the results of the installed code or, if there are none, those that were computed last."""
         own = cls.at(root)
         found = sorted(root.glob(f"*/{preset}/*.json"), key=lambda path: path.stat().st_mtime)
         if not found:
-            raise SkewlessError(f"there are no results of preset {preset} in {root}: skewless experiment run all")
-        return own if any(path.parts[-3] == own.version for path in found) else cls(root, found[-1].parts[-3])
+            raise StorageError(
+                f"there are no results of preset {preset} in {root}",
+                subject="results",
+                hint="run `skewless experiment run all`",
+            )
+        versions = [path.parts[-3] for path in found]
+        return own if own.version in versions else cls(root, versions[-1])
 
     def key(self, run: Callable[..., Any], point: Mapping[str, Any], engine: str) -> str:
         """Identify a step by all that its rows depend on."""
-        parts = [fingerprint(spark=engine == SPARK), *_texts(run), dict(point)]
+        parts = [fingerprint(spark=engine == SPARK), *_sources(run), dict(point)]
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
@@ -89,22 +103,22 @@ class Results:
         return self.root / self.version / "points"
 
     def prepare(self) -> None:
-        """Make the directory of steps; refuse one that cannot be written before anything is computed."""
+        """Make the directory of steps; fail before anything is computed if it cannot be written."""
         with _writing(self._points):
             self._points.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self._points).close()
 
     def load_point(self, key: str) -> tuple[Rows, float] | None:
-        """Give the rows of a step if it was computed, and the seconds that it took."""
+        """Return the rows of a step and the seconds that it took, or None if it was not computed."""
         path = self._points / f"{key}.json"
         try:
-            kept = json.loads(path.read_text())
+            stored = json.loads(path.read_text())
         except (OSError, ValueError):  # not there, or torn by a crash
             return None
-        return Rows(kept["rows"]), kept["seconds"]
+        return Rows(stored["rows"]), stored["seconds"]
 
     def save_point(self, key: str, rows: Iterable[Row], seconds: float) -> None:
-        """Keep the rows of a step, at once or not at all."""
+        """Store the rows of a step, atomically."""
         path = self._points / f"{key}.json"
         draft = path.with_suffix(".draft")
         with _writing(path):
@@ -112,7 +126,7 @@ class Results:
             draft.replace(path)
 
     def save_table(self, name: str, preset: Preset, engine: str, rows: Rows, provenance: Mapping[str, Any]) -> None:
-        """Write the rows of an experiment as Parquet and CSV, with where they come from."""
+        """Write the rows of an experiment as Parquet and CSV, and their provenance."""
         folder = self.root / self.version / preset
         stem = _stem(name, engine)
         table = pa.Table.from_pylist([dict.fromkeys(_columns(rows)) | dict(row) for row in rows])
@@ -120,12 +134,12 @@ class Results:
             folder.mkdir(parents=True, exist_ok=True)
             draft = folder / f"{stem}.draft"
             pq.write_table(table, draft)
-            draft.replace(folder / f"{stem}.parquet")  # at once or not at all
+            draft.replace(folder / f"{stem}.parquet")  # atomically
             write_csv(folder / f"{stem}.csv", rows)
             (folder / f"{stem}.json").write_text(json.dumps(provenance, indent=1))
 
     def load_table(self, name: str, preset: Preset) -> tuple[Rows, list[dict[str, Any]]]:
-        """Give the rows of an experiment from all engines that ran it, and their provenance."""
+        """Return the rows of an experiment from all engines that ran it, and their provenance."""
         folder = self.root / self.version / preset
         rows, provenance = Rows(), []
         for engine in ENGINES:
@@ -136,27 +150,28 @@ class Results:
         return rows, provenance
 
 
-def _texts(function: Callable[..., Any]) -> list[str]:
-    """Give the text of a function and of all that it uses of the experiments, so that other changes leave its rows."""
+def _sources(function: Callable[..., Any]) -> list[str]:
+    """Return the source of a function and of all that it uses of the experiments, so that other edits keep its rows."""
     found: dict[str, str] = {}
     waiting: list[tuple[str, Any]] = [(function.__qualname__, function)]
     while waiting:
         name, used = waiting.pop()
-        used = unwrap(getattr(used, "py_func", used))  # a kernel's own function, a cached one's
+        used = unwrap(getattr(used, "py_func", used))  # below a kernel or a cache
         if not (isfunction(used) or isclass(used)):
             found.setdefault(name, repr(used))
-        elif (
-            used.__module__.startswith((function.__module__, __package__)) and f"{used.__module__}.{name}" not in found
-        ):
-            found[f"{used.__module__}.{name}"] = text = getsource(used)
-            known = vars(sys.modules[used.__module__])
-            words = {node.id for node in ast.walk(ast.parse(dedent(text))) if isinstance(node, ast.Name)}
-            waiting += [(word, known[word]) for word in sorted(words & known.keys()) if _is_plain(known[word])]
-    return [f"{name}: {text}" for name, text in sorted(found.items())]
+            continue
+        module = used.__module__
+        if f"{module}.{name}" in found or not module.startswith((function.__module__, __package__)):
+            continue
+        found[f"{module}.{name}"] = source = getsource(used)
+        known = vars(sys.modules[module])
+        words = {node.id for node in ast.walk(ast.parse(dedent(source))) if isinstance(node, ast.Name)}
+        waiting += [(word, known[word]) for word in sorted(words & known.keys()) if _is_reproducible(known[word])]
+    return [f"{name}: {source}" for name, source in sorted(found.items())]
 
 
-def _is_plain(value: Any) -> bool:
-    """Say whether a global is code or a value that looks the same in every process."""
+def _is_reproducible(value: Any) -> bool:
+    """Whether a global is code, or a value with the same representation in every process."""
     value = getattr(value, "py_func", value)
     return callable(value) or isinstance(value, (int, float, str, tuple, frozenset, dict))
 
@@ -166,7 +181,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SkewlessError(f"cannot write results to {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write results to {path}: {error.strerror or error}", subject="results") from error
 
 
 def _stem(name: str, engine: str) -> str:
@@ -178,7 +193,7 @@ def _columns(rows: Rows) -> list[str]:
 
 
 def write_csv(path: Path, rows: Rows) -> None:
-    """Write rows as CSV; numbers are written in full, so that reading them gives the same ones."""
+    """Write rows as CSV, with all digits of numbers, so that they can be read back exactly."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, _columns(rows), lineterminator="\n")
         writer.writeheader()
@@ -186,7 +201,7 @@ def write_csv(path: Path, rows: Rows) -> None:
 
 
 def read_csv(path: Path) -> Rows:
-    """Read what `write_csv` has written: numbers and truth values are what they were, nothing is None."""
+    """Read what `write_csv` has written; an empty cell is None."""
     with path.open(newline="", encoding="utf-8") as file:
         return Rows({name: _value(text) for name, text in row.items()} for row in csv.DictReader(file))
 
@@ -202,7 +217,7 @@ def _value(text: str) -> Any:
 
 
 def provenance_of(experiment: Experiment, name: str, preset: Preset, engine: str, seconds: float, n_points: int) -> Row:
-    """Say where rows come from."""
+    """Describe where rows come from."""
     return {
         "experiment": name,
         "title": experiment.title,
@@ -228,7 +243,7 @@ def _version(library: str) -> str | None:
 
 @cache
 def _commit() -> str | None:
-    """Name the commit of the sources, with a plus behind it where they were changed since; None outside of git."""
+    """Return the commit of the code, with a plus if it was changed since; None outside of git."""
     try:
         command = ["git", "-C", str(_SOURCES), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - ours

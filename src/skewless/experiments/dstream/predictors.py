@@ -1,7 +1,8 @@
-"""Sketches that name hot keys, at the same memory: DStream's coin flips beside its rivals.
+"""Sketches that find hot keys, with the same memory: DStream's coin flips and its rivals.
 
-Hot is a key with at least 2 % of an interval: with the decline of the authors' code, 0.01, it stays in the synopsis
-(Theorem 2). `even` has no list of hot keys; with 50 workers a key of 2 % fills one, so what it cuts stands beside.
+A key is hot if it has at least 2 % of an interval: with the decline of the authors' code, 0.01, it then stays in the
+synopsis (Theorem 2). `even` has no list of hot keys; with 50 workers a key of 2 % fills one, so the keys that it cuts
+are compared instead.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.experiments.dstream.in_flight import hashes_of
+from skewless.experiments.dstream.closed_loop import RELEASED, hashes_of
 from skewless.groupings import Even
 from skewless.groupings.even.plan import Plan
 from skewless.hashing import hash_keys, rehash
@@ -28,17 +29,16 @@ from skewless.streams import Drift
 INTERVAL: Final = 10**6
 """Tuples of an interval: ten seconds at 100,000 per second."""
 SHARE: Final = 0.02
-"""From which a key is hot."""
+"""Share of an interval from which on a key is hot."""
 PUBLISHED: Final = "popularity_aware, as published"
-RELEASED: Final = "popularity_aware, as released"
-"""The predictor with the r of the paper, 10, and with that of its authors' code, 6."""
+"""The predictor with the r of the paper, 10; `RELEASED` has that of its authors' code, 6."""
 COUNT_MIN, ADAPTIVE = "count-min", "ada-cms"
 _LEAST: Final = 128  # tuples in an interval: the first column of Table I
-_CHANGE: Final = 4  # intervals after which all keys change places
-_STEP: Final = 250  # tuples after which is asked whether a key is named
+_CHANGE: Final = 4  # intervals after which all keys are permuted
+_STEP: Final = 250  # tuples between two queries of the sketch
 
 
-class Cuts:
+class CutKeys:
     """The keys that `even` cuts, with a barrier every 100,000 tuples."""
 
     _BARRIER: Final = 100_000
@@ -65,14 +65,14 @@ class Cuts:
                 self._router = self._even.resume(state)
 
     def hot(self) -> NDArray[np.uint64]:
-        """Give the keys that have more than one worker."""
+        """Return the keys that have more than one worker."""
         plan = Plan.restore(self._router.snapshot())
         return np.sort(plan.keys[plan.owners < 0])
 
 
 @cache
 def sketches() -> Mapping[str, Callable[[], HotKeys]]:
-    """Name the sketches; rivals have no more memory than the predictor."""
+    """Return the sketches by their names; rivals have no more memory than the predictor."""
     memory = CoinFlip.as_published().memory
     table = CountMin(width=1, depth=1, share=SHARE).candidates.memory
     cells = (memory - table) // 4  # of four bytes
@@ -83,13 +83,13 @@ def sketches() -> Mapping[str, Callable[[], HotKeys]]:
         ADAPTIVE: lambda: AdaptiveCountMin(width=cells // 8, depth=4, share=SHARE, half_life=INTERVAL),
         "sliding space-saving": lambda: SlidingSpaceSaving(window=INTERVAL, share=SHARE, n_counters=150),
     }
-    return {**found, "even": Cuts}
+    return {**found, "even": CutKeys}
 
 
 def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, float | None]]:
-    """Ask for the hot keys of tweets at the end of each interval, and count the interval exactly.
+    """Compare the hot keys that a sketch names at the end of each interval of tweets with exact counts.
 
-    Gives precisions, None where nothing is named, and recall in percent. Every fourth interval all keys change places.
+    Returns precisions (None if nothing is named) and recall, in percent. Every fourth interval all keys are permuted.
     """
     hot_keys = sketches()[sketch]()
     for number in range(intervals):
@@ -97,7 +97,8 @@ def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, 
         hot_keys.update(keys)
         found = hot_keys.hot().tolist()
         names, counts = np.unique(keys, return_counts=True)
-        frequent, hot = (names[counts >= least].tolist() for least in (_LEAST, SHARE * interval))
+        frequent = names[counts >= _LEAST].tolist()
+        hot = names[counts >= SHARE * interval].tolist()
         yield {
             "named": len(found),
             "precision": 100 * precision(found, frequent) if found else None,
@@ -107,12 +108,13 @@ def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, 
 
 
 def waits(sketch: str, *, percent: int, period: int, changes: int) -> Iterator[tuple[int, bool]]:
-    """Follow a stream whose hot key changes; give the tuples until each is named, at most a period, and if it is."""
+    """Return the tuples until each hot key of a changing stream is named, at most a period, and whether it is."""
     stream = Drift(percent=percent, period=period, n_keys=100_000, exponent=1.0)
     hot_keys = sketches()[sketch]()
-    for begin in range(0, changes * period, period):
-        keys = hash_keys(stream.slice(begin, begin + period, tuples=changes * period, seed=0))
-        hot, at = int(hash_keys(np.array([stream.hot_key(begin, seed=0)]))[0]), 0
+    for start in range(0, changes * period, period):
+        keys = hash_keys(stream.slice(start, start + period, tuples=changes * period, seed=0))
+        hot = int(hash_keys(np.array([stream.hot_key(start, seed=0)]))[0])
+        at = 0
         while at < period and hot not in hot_keys.hot():
             hot_keys.update(keys[at : at + _STEP])
             at += _STEP
@@ -121,7 +123,7 @@ def waits(sketch: str, *, percent: int, period: int, changes: int) -> Iterator[t
 
 
 def counts_when_named(keys: NDArray[np.uint64], threshold: int) -> NDArray[np.int64]:
-    """Count the tuples that keys have when the predictor names them, with hardly any decline, as in Theorem 1."""
+    """Return how many tuples each key has when the predictor names it, with hardly any decline, as in Theorem 1."""
     events = CoinFlip(threshold=threshold, decline=1e-5).update(keys)
     named = zip(events.keys[events.appended], events.positions[events.appended], strict=True)
     return np.array([np.count_nonzero(keys[: position + 1] == key) for key, position in named], dtype=np.int64)

@@ -1,0 +1,158 @@
+"""The query on the DEBS 2013 match (section 5.3) in virtual time: where tuples go, and how busy instances are.
+
+A reading becomes a tuple for each of four grids, whose key is the cell that the sensor is in. The first half of all
+tuples is the training set, the second is measured. Every tuple costs a millisecond. The source holds all readings in
+memory, and emits as fast as the instances allow: it waits while a queue's length of tuples is not done.
+
+The paper says that one cell of the match has a fifth of all tuples. That is so if four of five readings come from one
+cell of the coarsest grid. The stand-in spreads them evenly over it; they could also all come from one place, so that
+one cell of every grid has a fifth. Both are simulated, and real readings if there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.csv as pa_csv
+from numba import njit
+from numpy.typing import NDArray
+
+from skewless.experiments.base import Row
+from skewless.experiments.dakg.training import OURS, TRAINED_MS, named_grouping, train
+from skewless.experiments.data_files import data_file
+from skewless.groupings import DistributionAware
+from skewless.hashing import hash_keys
+from skewless.metrics.load import imbalance, loads_of, throughput
+from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, name_cells
+
+GROUPINGS: Final = ("modulo", "full_knowledge", "distribution_aware", *OURS)
+STAND_IN: Final = "stand-in"
+ONE_PLACE: Final = "stand-in, one place"
+_FILES: Final = {"first readings": "debs2013_full_game_head.csv.gz", "another match": "soccer_tromso.csv.gz"}
+_PITCH: Final = (68.0, 105.0)  # of the other match, in metres: across, along
+SERVICE_MS: Final = 1.0
+_INSTANCES: Final = 4  # of Figure 11
+_ROUNDED: Final = 2.5  # % of use: what the paper rounds to, 5 x 10^7 Hz of a core of 2 GHz
+_QUEUE: Final = 1_024  # tuples: the default length of a queue in Storm
+
+
+def data_at_hand() -> list[str]:
+    """Return the data sets that are present: two stand-ins, and readings of the real match and of another if found."""
+    return [STAND_IN, ONE_PLACE, *(data for data, name in _FILES.items() if data_file(name) is not None)]
+
+
+def read_positions(data: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return x and y of all readings of a file that are on the field, in its millimetres."""
+    if data == "first readings":  # whose header has a stray address at its end
+        options = pa_csv.ReadOptions(skip_rows=1, column_names=READING_FIELDS)
+        readings = pa_csv.read_csv(path, read_options=options)
+        places = [readings[name].to_numpy() for name in ("x", "y")]
+    else:  # x is along the pitch, ours across
+        readings = pa_csv.read_csv(path)
+        places = []
+        for name, size, (first, last) in zip(("y", "x"), _PITCH, FIELD, strict=True):
+            share = readings[name].to_numpy() / size
+            places.append(np.floor(first + share * (last - first)).astype(np.int64))
+    x, y = places
+    (x_first, x_last), (y_first, y_last) = FIELD
+    on_field = (x >= x_first) & (x <= x_last) & (y >= y_first) & (y <= y_last)
+    return x[on_field], y[on_field]
+
+
+@lru_cache(maxsize=4)
+def keys_of(data: str, tuples: int) -> NDArray[np.uint64]:
+    """Return the hash of each tuple's cell; all tuples if the data set is a file."""
+    if data in _FILES:
+        path = data_file(_FILES[data])
+        assert path is not None  # noqa: S101 - `data_at_hand` has found it
+        cells = cells_of(*read_positions(data, path))
+    else:
+        cells = Positions().ranks(0, tuples, seed=0).reshape(-1, len(GRIDS))
+    if data == ONE_PLACE:
+        hot = cells[:, 0] == np.bincount(cells[:, 0]).argmax()
+        cells[hot] = cells[hot][0]
+    known = hash_keys(name_cells(np.arange(Positions().n_keys)))
+    hashes: NDArray[np.uint64] = known[cells.ravel()]
+    return hashes
+
+
+@lru_cache(maxsize=2)
+def route_second_half(data: str, grouping: str, workers: int, tuples: int) -> NDArray[np.int32]:
+    """Train a grouping on the first half of the tuples, and route the second."""
+    training, validation = np.array_split(keys_of(data, tuples), 2)
+    chosen = named_grouping(grouping, workers).informed(*np.unique(validation, return_counts=True))
+    if isinstance(chosen, DistributionAware):
+        chosen = replace(chosen, learn_tuples=training.size)
+    return train(chosen, training, 0).route(validation, TRAINED_MS)
+
+
+@njit(cache=True)
+def serve_in_step(workers: Any, service: int, queue: int, width: int, busy: Any) -> Any:
+    """Serve tuples whose source waits until all but the last `queue` are done; returns the time when all are.
+
+    Adds the time for which each worker is busy to `busy` in place: a line for each interval of length `width`, as far
+    as it reaches. All times have the same unit; a tuple counts in the interval in which its service starts.
+    """
+    free_at = np.zeros(busy.shape[1], dtype=np.int64)
+    ends = np.zeros(queue, dtype=np.int64)
+    emitted = 0
+    for i in range(workers.size):
+        worker = workers[i]
+        emitted = max(emitted, ends[i % queue])
+        start = max(emitted, free_at[worker])
+        free_at[worker] = ends[i % queue] = start + service
+        line = start // width
+        if line < busy.shape[0]:
+            busy[line, worker] += service
+    return free_at.max()
+
+
+def serve(
+    workers: NDArray[np.int32], n_workers: int, *, lines: int, line_s: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return the percentage of each interval for which each instance is busy, and the seconds until all is done."""
+    service, width = round(SERVICE_MS * 1e6), round(line_s * 1e9)
+    busy = np.zeros((lines, n_workers), dtype=np.int64)
+    end = serve_in_step(workers, service, _QUEUE, width, busy)
+    return 100 * busy / width, end / 1e9
+
+
+def run(*, data: str, grouping: str, workers: int, tuples: int) -> Iterator[Row]:
+    """Return imbalance, throughput and how busy instances are."""
+    sent = route_second_half(data, grouping, workers, tuples)
+    loads = loads_of(sent, workers)
+    _, seconds = serve(sent, workers, lines=0, line_s=1.0)
+    yield summary(data, grouping, loads, loads * SERVICE_MS / 1000, seconds)
+
+
+def summary(data: str, grouping: str, loads: NDArray[Any], busy_s: NDArray[Any], seconds: float) -> Row:
+    """Return the row of a run from the load and busy time of each instance, and the duration."""
+    rate = throughput(int(loads.sum()), 1000 * seconds)
+    return {
+        "data": data,
+        "grouping": grouping,
+        "workers": loads.size,
+        "tuples": int(loads.sum()),
+        "imbalance": imbalance(loads),
+        "throughput": rate,
+        "throughput_per_instance": rate / loads.size,
+        "busy": float(100 * busy_s.mean() / seconds),
+    }
+
+
+def use_over_time(*, data: str, grouping: str, lines: int, line_s: float) -> Iterator[Row]:
+    """Return the use of four instances in each interval, and the distribution of use (Figure 11)."""
+    tuples = round(2.2 * 1000 * _INSTANCES * lines * line_s)  # half of them is more than four instances can serve
+    busy, _ = serve(route_second_half(data, grouping, _INSTANCES, tuples), _INSTANCES, lines=lines, line_s=line_s)
+    about = {"data": data, "grouping": grouping, "workers": _INSTANCES}
+    for number, line in enumerate(busy, start=1):
+        metrics = {"busy_min": float(line.min()), "busy_mean": float(line.mean()), "busy_max": float(line.max())}
+        yield {**about, "view": "time", "seconds": number * line_s, **metrics}
+    counts = np.bincount(np.rint(busy.ravel() / _ROUNDED).astype(int), minlength=round(100 / _ROUNDED) + 1)
+    for at, times in enumerate(counts.tolist()):
+        yield {**about, "view": "distribution", "busy": at * _ROUNDED, "share": 100 * times / busy.size}

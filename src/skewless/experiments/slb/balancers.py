@@ -1,0 +1,134 @@
+"""The balancers of this paper, and their simulation: substreams with state, window by window, in virtual time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from skewless.experiments.base import Row
+from skewless.groupings import Grouping, make_grouping
+from skewless.simulation.keyed_state import KeyedState, StateResult
+from skewless.simulation.simulator import Result, Simulation, simulate
+from skewless.streams import Stream, Topics
+from skewless.streams.arrivals import Arrivals
+
+EVEN: Final = "even, single owner"
+PUBLISHED: Final = "correlation, as published"
+ELASTIC: Final = "eager, 2 to 20 workers"
+_PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    EVEN: {"single_owner": True},
+    PUBLISHED: {"level": False},
+    ELASTIC: {"start_workers": 2, "upper": 9_600, "lower": 6_400},  # around 80 % of the capacity of a worker in 10 s
+}
+"""Settings of variants; the grouping is what precedes the comma."""
+MEASURED: Final = (
+    "eager",
+    "correlation",
+    PUBLISHED,
+    "two_choices",
+    "universal_rebalancing",
+    "flux",
+    "key",
+    EVEN,
+)
+"""Those of the paper (ELB, CLB, PKG, UHLB), CLB without our levelling of mean loads, those it mentions, and ours."""
+LETTERS: Final = {
+    "eager": "ELB",
+    "correlation": "CLB",
+    "two_choices": "PKG",
+    "universal_rebalancing": "UHLB",
+}
+"""What the paper calls them; where a key must have one owner, its PKG can only choose by substream."""
+NEXT_TABLE: Final = (
+    "A topic that comes up between two tables of CLB, four minutes apart, overloads a worker until the next one, and "
+    "its queue grows as long."
+)
+"""Why several claims about CLB do not hold."""
+
+
+def words() -> Topics:
+    """Return the words of the tweets, ten of each."""
+    return Topics(default_tuples=10 * Topics.default_tuples)
+
+
+def balancer(label: str, workers: int, **parameters: Any) -> Grouping:
+    """Make one of the measured groupings.
+
+    >>> balancer(PUBLISHED, 10).level
+    False
+    """
+    return make_grouping(label.partition(",")[0], workers=workers, **_PARAMETERS.get(label, {}), **parameters)
+
+
+def simulate_windows(
+    grouping: Grouping,
+    stream: Stream,
+    arrivals: Arrivals,
+    *,
+    tuples: int,
+    window_ms: int,
+    service_ms: float = 1.0,
+    handoff: str = "pause",
+    seed: int = 0,
+) -> tuple[Result, StateResult]:
+    """Simulate keys with state, and a barrier after each window; state is what a substream gets in 0.1 s (figure 1)."""
+    simulation = Simulation(
+        grouping,
+        stream,
+        service_ms=service_ms,
+        arrivals=arrivals,
+        batch_ms=window_ms,
+        seed=seed,
+        state=KeyedState(handoff=handoff),
+    )
+    with _without_warnings():
+        result = simulate(simulation, tuples=tuples)
+    assert result.state is not None  # noqa: S101 - since the simulation has state
+    return result, result.state
+
+
+def balance_rows(states: Sequence[StateResult], *, windows: bool = True, **labels: Any) -> Iterator[Row]:
+    """Return a row with the means over some runs (`span` is "run"), and one for each window of the first of them."""
+    yield {
+        **labels,
+        "span": "run",
+        "variance": _mean([state.variance_mean for state in states]),
+        "deviation": _mean([state.variance_std for state in states]),
+        "least": _mean([min(state.window_variances) for state in states]),
+        "most": _mean([max(state.window_variances) for state in states]),
+        "imbalance": _mean([state.imbalance_mean for state in states]),
+        "adaptations": _mean([state.adaptations for state in states]),
+        "moved_percent": _mean([state.moved_percent for state in states]),
+        "amortised_percent": _mean([state.amortised_percent for state in states]),
+    }
+    if windows:
+        each = zip(states[0].window_variances, states[0].window_moved_percents, strict=True)
+        for number, (variance, moved_percent) in enumerate(each, 1):
+            yield {**labels, "span": "window", "window": number, "variance": variance, "moved_percent": moved_percent}
+
+
+def steps_deviation(curve: Sequence[float]) -> float:
+    """Return how unsteady a curve is: the standard deviation of the steps from one value to the next.
+
+    >>> steps_deviation([1.0, 2.0, 3.0]), steps_deviation([1.0, 1.0, 3.0])
+    (0.0, 1.0)
+    """
+    return float(np.std(np.diff(curve)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Silence the warnings of `eager` about large substreams, which are the point here."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
