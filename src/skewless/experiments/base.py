@@ -222,7 +222,7 @@ class Experiment:
     panels : tuple of Panel
         The figure.
     paper : tuple of Row
-        Numbers that the paper prints, drawn beside ours.
+        Numbers that the paper prints, drawn next to ours.
     deviates : mapping
         Checks that are known not to hold, each with the reason.
     full_only : frozenset

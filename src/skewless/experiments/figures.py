@@ -168,7 +168,7 @@ def _draw_lines(panel: Panel, plot: Axes, series: Mapping[Any, Rows], colours: M
         plain, comma, _ = str(name).partition(",")
         plot.plot(
             *zip(*points, strict=True),
-            linestyle="-." if comma and plain in series else "-",  # a variant has the colour of the line beside it
+            linestyle="-." if comma and plain in series else "-",  # a variant has a lighter colour of the same hue
             marker=None if panel.kind == "step" or len(points) > 30 else marker,
             drawstyle="steps-post" if panel.kind == "step" else "default",
             markersize=3.5,

@@ -19,9 +19,9 @@ def points(preset: Preset) -> Iterator[Point]:
 def run(*, decline: float, tuples: int) -> Iterator[Row]:
     predictor = CoinFlip(threshold=6, decline=decline)
     step = tuples // 100
-    for begin in range(0, tuples, step):
-        predictor.update(hashes_of("tweets", begin, begin + step))
-        yield {"decline": decline, "p": f"p = {decline}", "tuples": begin + step, "keys": predictor.n}
+    for start in range(0, tuples, step):
+        predictor.update(hashes_of("tweets", start, start + step))
+        yield {"decline": decline, "p": f"p = {decline}", "tuples": start + step, "keys": predictor.n}
 
 
 def _settled(rows: Rows) -> dict[float, list[int]]:
