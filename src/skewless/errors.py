@@ -64,6 +64,11 @@ class SkewlessError(ValueError):
         """The errors that this one consists of: itself, unless it is a group."""
         return [self]
 
+    @property
+    def names_subject(self) -> bool:
+        """Whether the sentence itself names the subject, so that nobody has to put it in front."""
+        return not self.problem or f"{{{self.subject}}}" in self.problem + self.hint
+
     def render(self, name: Callable[[str], str] = str, *, bare: bool = False) -> str:
         """Write the error in one line.
 
@@ -74,7 +79,7 @@ class SkewlessError(ValueError):
         bare : bool
             Leave out the subject where it begins the sentence, for a reader who is told it already.
         """
-        sentence = self.problem
+        sentence = self.problem.removeprefix(f"{{{self.subject}}} ") if bare else self.problem
         if not sentence:
             subject = f"{{{self.subject}}}" if self.subject.isidentifier() else self.subject  # or a description
             sentence = f"must be {self.expected}" if bare else f"{subject} must be {self.expected}"

@@ -132,20 +132,20 @@ def test_keys_from_files(tmp_path: Path, name: str) -> None:
 
 
 BAD_INPUT = [
-    (("simulate", "--workers", "0"), "workers must be a whole number of at least 1; got 0"),
-    (("simulate", "--workers", "-3"), "workers must be"),
+    (("simulate", "--workers", "0"), "--workers must be a whole number of at least 1; got 0"),
+    (("simulate", "--workers", "-3"), "--workers must be"),
     (("simulate", "--workers", "many"), "--workers"),
-    (("simulate", "--sources", "0"), "sources must be"),
+    (("simulate", "--sources", "0"), "--sources must be"),
     (("simulate", "--rate", "-1"), "rate must be"),
     (("simulate", "--rate", "fast"), "--rate takes a whole number, two of them (1000..16000), or own; got 'fast'"),
     (("simulate", "--rate", "0..5"), "the first rate of a ramp must be"),
     (("simulate", "--rate", "own"), "has no rate of its own"),
     (("simulate", "-g", "PKG", "--substreams", "50"), "state needs a grouping with one owner per key"),
-    (("simulate", "-g", "KG", "--substreams", "0"), "n_substreams must be"),
+    (("simulate", "-g", "KG", "--substreams", "0"), "--substreams must be"),
     (("simulate", "-g", "KG", "--handoff", "bariere"), "did you mean 'barrier'?"),
     (("simulate", "-g", "ELB", "--substreams", "5", "--set", "n_substreams=6"), "that of the grouping (6); got 5"),
-    (("simulate", "--tuples", "0"), "tuples must be"),
-    (("simulate", "--seed", "-1"), "seed must be"),
+    (("simulate", "--tuples", "0"), "--tuples must be"),
+    (("simulate", "--seed", "-1"), "--seed must be"),
     (("simulate", "-g", "partial_kye"), "did you mean 'partial_key'?"),
     (("simulate", "-g", "dkgg"), "did you mean 'DKG'?"),
     (("compare", "-g", "key", "-g", "nothing"), "unknown grouping 'nothing'"),
@@ -153,10 +153,15 @@ BAD_INPUT = [
     (("simulate", "--stream", "country-skew-r101"), "between 0 and 100 percent; got 101"),
     (("simulate", "--set", "expected_keys"), "--set takes name=value"),
     (("simulate", "-g", "DKG", "--set", "expectd_keys=1"), "did you mean 'expected_keys'?"),
-    (("simulate", "-g", "KG", "--set", "x=1"), "takes no parameters"),
+    (("simulate", "-g", "KG", "--set", "x=1"), "--set x: grouping 'key' takes no parameters"),
+    (("simulate", "--set", "workers=3"), "--set is for parameters of the grouping; got 'workers=3'. Write --workers 3"),
+    (("simulate", "--set", "n-workers=3"), "Write --workers 3"),
+    (("simulate", "-g", "even", "--set", "slack=[1]"), "--set slack: even cannot take slack = [1]: wrong type"),
+    (("simulate", "-g", "CG", "--workers", "1", "--set", 'capacities=("a",)'), "--set capacities: "),
+    (("simulate", "-g", "even", "--workers", "1", "--set", 'capacities=("a",)'), "--set capacities: "),
     (("simulate", "--service-ms", "fast"), "--service-ms takes numbers"),
     (("simulate", "--stream", "zipf", "--input", "x"), "exclude each other"),
-    (("simulate", "--key", "x"), "give the file as well"),
+    (("simulate", "--key", "x"), "--key names a column of --input, which is missing. Set --input as well"),
     (("simulate", "--input", "no-such-file.csv", "--key", "k"), "no such file: no-such-file.csv"),
     (("compare", "--plot", "load.gif"), ".png or .svg"),
     (("simulate", "--nonsense"), "--nonsense"),
@@ -180,7 +185,35 @@ def test_bad_input_is_one_line_and_code_2(
 def test_bad_input_ends_a_real_process_the_same_way() -> None:
     done = run_apart("simulate", "--workers", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "skewless: workers must be a whole number of at least 1; got 0\n"
+    assert done.stderr == "skewless: --workers must be a whole number of at least 1; got 0\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("arguments", [("groupings",), ("streams", "--json"), ("--version",)])
+def test_output_to_a_full_device_is_one_line_and_code_2(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*SKEWLESS, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2, "skewless: cannot write to standard output: No space left on device\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [(), ("experiment",)])
+def test_commands_of_commands_print_their_help(arguments: tuple[str, ...]) -> None:
+    done = run_apart(*arguments)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Usage: " in done.stdout
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_help_of_run(width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    text = run_here("run", "--help").stdout
+    assert all(
+        f"─ {panel} ─" in text for panel in ("Input", "Work", "Grouping", "Where it runs", "Output", "Observing")
+    )
+    assert not any(odd in text for odd in ("<bool>", "[[", "list[str]"))
+    assert all(len(line) <= int(width) for line in text.splitlines())
 
 
 def test_bad_files_are_one_line_and_code_2(tmp_path: Path) -> None:

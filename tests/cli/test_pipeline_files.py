@@ -105,5 +105,5 @@ def test_trades_to_average_prices(tmp_path: Path) -> None:
     code, out, err = run("broken.toml")
     assert (code, out) == (2, "")
     first, second = (line for line in err.splitlines() if line.startswith("skewless: "))  # PySpark logs as well
-    assert first.startswith("skewless: broken.toml:15: sql.key: cannot make sense of 'uper(symbol': ")
-    assert second.startswith("skewless: broken.toml:18: sql.values.turnover: cannot make sense of 'p': ")
+    assert first.startswith("skewless: broken.toml:15: sql.key: Spark does not understand 'uper(symbol': ")
+    assert second.startswith("skewless: broken.toml:18: sql.values.turnover: Spark does not understand 'p': ")

@@ -30,10 +30,13 @@ from pyspark.sql import functions as sf
 
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import APPS, COUNT, HASHTAGS, VWAP, WORD_COUNT
+from skewless.runner.applications.extraction import Extraction
 from skewless.runner.applications.parse_trades import parse_trades
 from skewless.runner.applications.parse_tweets import parse_hashtags, parse_words
-from skewless.runner.applications.parsed import Parsed
-from skewless.runner.inputs.base import FileInput, Input, NamedStream, RateInput
+from skewless.runner.inputs.base import Input
+from skewless.runner.inputs.file import FileInput
+from skewless.runner.inputs.named_stream import NamedStream
+from skewless.runner.inputs.rate import RateInput
 from skewless.runner.pipeline import Pipeline
 from skewless.runner.run_report import RunReport
 from skewless.spark.stream_source import register
@@ -54,7 +57,7 @@ def stand_in(app: Application, tuples: int = 600, scale: str = "0.001", **settin
     )
 
 
-def judged(rows: DataFrame, parsed: Parsed) -> DataFrame:
+def judged(rows: DataFrame, parsed: Extraction) -> DataFrame:
     """Give the number of each row, why it is set aside, and otherwise its columns."""
     reason = sf.coalesce(*(sf.when(fault, what) for fault, what in parsed.faults))
     return rows.select("id", reason.alias("reason"), *parsed.columns)
@@ -78,7 +81,7 @@ def texts() -> list[str | None]:
 
 @pytest.mark.parametrize(("parse", "twin"), [(parse_words, words_of), (parse_hashtags, hashtags_of)])
 def test_texts_are_read_as_by_plain_python(
-    spark: SparkSession, parse: Callable[[Any], Parsed], twin: Callable[[str], list[str]]
+    spark: SparkSession, parse: Callable[[Any], Extraction], twin: Callable[[str], list[str]]
 ) -> None:
     given = texts()
     rows = spark.createDataFrame(list(enumerate(given)), "id int, text string")

@@ -23,11 +23,13 @@ from pyspark.sql import functions as sf
 
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import CLICKSTREAM, ELECTION, HEAT_MAP, PAGEVIEWS, PAGEVIEWS_BY_LANG
+from skewless.runner.applications.extraction import Extraction
 from skewless.runner.applications.parse_debs2013 import parse_cells
 from skewless.runner.applications.parse_tweets import parse_election, parse_tickers
 from skewless.runner.applications.parse_wikipedia import parse_clicks, parse_languages, parse_pages
-from skewless.runner.applications.parsed import Parsed
-from skewless.runner.inputs.base import FileInput, Input, NamedStream
+from skewless.runner.inputs.base import Input
+from skewless.runner.inputs.file import FileInput
+from skewless.runner.inputs.named_stream import NamedStream
 from skewless.runner.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def pipeline(app: Application, source: Input, **settings: Any) -> Pipeline:
     return Pipeline(app=app, input=source, grouping=make_grouping("even", workers=2), verify=True, **settings)
 
 
-def read(spark: SparkSession, lines: list[str], parse: Callable[[Any], Parsed]) -> list[list[Any] | str]:
+def read(spark: SparkSession, lines: list[str], parse: Callable[[Any], Extraction]) -> list[list[Any] | str]:
     """Give for each line its rows, each a key or a tuple of key and value, or the reason why it is set aside."""
     table = spark.createDataFrame(list(enumerate(lines)), "id int, line string")
     parsed = parse({"text": sf.col("line")})

@@ -21,7 +21,10 @@ from skewless.groupings import make_grouping
 pytest.importorskip("pyspark")
 
 from skewless.durations import parse_duration
-from skewless.runner.inputs.base import FileInput, Input, NamedStream, RateInput
+from skewless.runner.inputs.base import Input
+from skewless.runner.inputs.file import FileInput
+from skewless.runner.inputs.named_stream import NamedStream
+from skewless.runner.inputs.rate import RateInput
 from skewless.runner.pipeline import Pipeline
 from skewless.runner.run_report import Progress, RunReport
 from skewless.spark.deploy.session import reason_of

@@ -13,7 +13,7 @@ from skewless.streams import make_stream
 pytest.importorskip("pyspark")
 
 from skewless.runner.applications.catalogue import COUNT, VWAP
-from skewless.runner.inputs.base import FileInput
+from skewless.runner.inputs.file import FileInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from skewless.groupings import make_grouping
 
 pytest.importorskip("pyspark")
 
-from skewless.runner.inputs.base import FileInput
+from skewless.runner.inputs.file import FileInput
 from skewless.runner.pipeline import Pipeline
 from skewless.runner.rejects import Rejects
 

@@ -15,7 +15,8 @@ from skewless.groupings import make_grouping
 pytest.importorskip("pyspark")
 
 from skewless.runner.applications.catalogue import SESSIONS
-from skewless.runner.inputs.base import FileInput, NamedStream
+from skewless.runner.inputs.file import FileInput
+from skewless.runner.inputs.named_stream import NamedStream
 from skewless.runner.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -53,16 +54,16 @@ def test_a_gap_ends_a_session_when_it_is_over_and_not_before(spark: SparkSession
 
 def test_what_sessions_cannot_do_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grouping = make_grouping("key", workers=2)
-    with pytest.raises(SkewlessError, match="leave out --window"):
+    with pytest.raises(SkewlessError, match="Leave out window"):
         Pipeline(app=SESSIONS, input=STREAM, grouping=grouping, window="1m")
     (tmp_path / "clicks.csv").write_text("who,at\na,100\n")
-    with pytest.raises(SkewlessError, match="--time"):
+    with pytest.raises(SkewlessError, match="holds it as time"):
         Pipeline(app=SESSIONS, input=FileInput(path=str(tmp_path / "clicks.csv"), key="who"), grouping=grouping)
     with pytest.raises(SkewlessError, match="length of time"):
         replace(SESSIONS, gap="soon")
     with pytest.raises(SystemExit):
-        main(["run", "--app", "vwap", "--gap", "1m"])
-    assert "--gap is for --app sessions" in capsys.readouterr().err
+        main(["run", "--app", "sessions", "--window", "1m"])
+    assert "sessions cut time themselves. Leave out --window" in capsys.readouterr().err
 
 
 def test_a_grouping_that_splits_keys_is_refused(spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from skewless import SkewlessError, hash_keys
 from skewless.diagnosis.key_distribution import HEAD, KeyDistribution
-from skewless.runner.inputs.base import open_table
+from skewless.runner.inputs.file import open_table
 from skewless.spark import diagnose
 from skewless.spark.explanation import parse_plan, read_split
 from skewless.spark.key_counts import _classes, count_keys

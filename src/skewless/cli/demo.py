@@ -42,7 +42,7 @@ def demo_command(
     Example: skewless demo --plot demo/load.png
     """
     require_spark()
-    from skewless.runner.inputs.base import NamedStream  # noqa: PLC0415 - see above
+    from skewless.runner.inputs.named_stream import NamedStream  # noqa: PLC0415 - see above
     from skewless.runner.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 

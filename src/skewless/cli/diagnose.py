@@ -113,7 +113,7 @@ def _counted_by_spark(
     spark_log: str | None,
 ) -> KeyDistribution:
     require_spark()
-    from skewless.runner.inputs.base import open_table  # noqa: PLC0415 - PySpark is an extra, slow to import
+    from skewless.runner.inputs.file import open_table  # noqa: PLC0415 - PySpark is an extra, slow to import
     from skewless.spark.deploy.session import one_line_errors  # noqa: PLC0415
     from skewless.spark.key_counts import count_keys  # noqa: PLC0415
 

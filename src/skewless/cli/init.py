@@ -1,4 +1,4 @@
-"""`skewless init`: a pipeline file to begin with."""
+"""`skewless init`: a pipeline file to start with."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Annotated
 
 import typer
 
-from skewless.errors import SkewlessError
+from skewless.errors import StorageError
 
 
 def init_command(
-    path: Annotated[str, typer.Argument(metavar="[PIPELINE.toml]", help="The file to write.")] = "pipeline.toml",
+    path: Annotated[str, typer.Argument(metavar="PIPELINE.toml", help="The file to write.")] = "pipeline.toml",
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of pipeline files instead, for editors.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a pipeline file with comments, which runs as it is: `skewless run PIPELINE.toml`.
+    """Write a commented pipeline file that runs as it is: `skewless run PIPELINE.toml`.
 
     Example: skewless init && skewless run pipeline.toml
     """
-    kept = files("skewless.runner.config")
+    templates = files("skewless.runner.config")
     if schema:
-        typer.echo(kept.joinpath("pipeline.schema.json").read_text(encoding="utf-8"), nl=False)
+        typer.echo(templates.joinpath("pipeline.schema.json").read_text(encoding="utf-8"), nl=False)
         return
     try:
         with Path(path).open("w" if force else "x", encoding="utf-8") as file:
-            file.write(kept.joinpath("pipeline.toml").read_text(encoding="utf-8"))
+            file.write(templates.joinpath("pipeline.toml").read_text(encoding="utf-8"))
     except FileExistsError:
-        raise SkewlessError(f"{path} is there already: give --force to write over it, or another name") from None
+        hint = "choose another name, or overwrite it with {force}"
+        raise StorageError(f"{path} exists already", subject="path", hint=hint) from None
     except OSError as error:
-        raise SkewlessError(f"cannot write {path}: {error.strerror}") from error
-    typer.echo(f"{path} is written. Run it with: skewless run {path}", err=True)
+        raise StorageError(f"cannot write {path}: {error.strerror}", subject="path") from error
+    typer.echo(f"Wrote {path}. Run it with: skewless run {path}", err=True)

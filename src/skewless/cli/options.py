@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they build."""
+"""Options that several commands share, and what is made of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, SetupError
 from skewless.groupings import Grouping, make_grouping
 from skewless.simulation.keyed_state import KeyedState
 from skewless.simulation.simulator import Simulation
@@ -23,72 +23,129 @@ from skewless.streams.arrivals import Arrivals, Ramp, Steady
 if TYPE_CHECKING:  # it imports matplotlib
     from skewless.simulation.plots import Loads
 
+INPUT: Final = "Input"
+WORK: Final = "Work"
+GROUPING: Final = "Grouping"
+WHERE: Final = "Where it runs"
+OUTPUT: Final = "Output"
+OBSERVING: Final = "Observing"
+STATE: Final = "State of keys"
+
 StreamName = Annotated[
     str | None,
-    typer.Option("--stream", "-s", help="A named stream: country-skew-r80, zipf-1.2-100000… (see `skewless streams`)."),
+    typer.Option(
+        "--stream",
+        "-s",
+        rich_help_panel=INPUT,
+        help="A generated stream of tuples (records with a key): country-skew-r80, zipf-1.2-100000…; see "
+        "`skewless streams`.",
+    ),
 ]
 Input = Annotated[
     str | None,
-    typer.Option("--input", "-i", help="A file of keys instead: text, CSV, TSV, JSON lines (also .gz) or Parquet."),
+    typer.Option(
+        "--input",
+        "-i",
+        rich_help_panel=INPUT,
+        help="A file of keys instead: text, CSV, TSV, JSON lines (also .gz) or Parquet.",
+    ),
 ]
-KeyColumn = Annotated[str | None, typer.Option("--key", "-k", help="The column of --input that holds the key.")]
-Workers = Annotated[int, typer.Option("--workers", "-w", help="Workers that the tuples are spread over.")]
-Sources = Annotated[int, typer.Option(help="Sources that route side by side, each on its own knowledge.")]
+KeyColumn = Annotated[
+    str | None,
+    typer.Option("--key", "-k", rich_help_panel=INPUT, help="The column of --input that holds the key."),
+]
+Workers = Annotated[
+    int,
+    typer.Option("--workers", "-w", rich_help_panel=GROUPING, help="Workers that the keys are spread over."),
+]
+Sources = Annotated[
+    int,
+    typer.Option(
+        rich_help_panel=GROUPING, help="Sources: tasks that route side by side, each with what it has seen itself."
+    ),
+]
 Tuples = Annotated[
-    int | None, typer.Option("--tuples", "-n", help="How many tuples; default: as many as the stream has.")
+    int | None,
+    typer.Option(
+        "--tuples", "-n", rich_help_panel=INPUT, help="Tuples to read of --stream; default: as many as it has."
+    ),
 ]
 Rate = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel=INPUT,
         help="Tuples that arrive per second; 1000..16000 grows from the first to the second over the stream, "
-        "'own' is the stream's own rate (topics). Default: 90 % of what all workers can serve."
+        "'own' is the stream's own rate (topics). Default: 90 % of the capacity of all workers.",
     ),
 ]
-Poisson = Annotated[bool, typer.Option("--poisson", help="Tuples arrive at random moments (a Poisson process).")]
+Poisson = Annotated[
+    bool,
+    typer.Option("--poisson", rich_help_panel=INPUT, help="Tuples arrive at random moments (a Poisson process)."),
+]
 Substreams = Annotated[
     int | None,
     typer.Option(
-        help="Keys have state, in so many substreams of keys, and it moves when their owner changes. "
-        "Groupings with one owner per key only."
+        rich_help_panel=STATE,
+        help="Keys have state, in this many substreams (hash ranges) that move as a whole when their owner changes. "
+        "Groupings with one owner per key only.",
     ),
 ]
 StateS = Annotated[
-    float | None, typer.Option(help="State of a substream: the tuples that it gets in so many seconds; default 0.1.")
+    float | None,
+    typer.Option(
+        rich_help_panel=STATE, help="Size of a substream's state: the tuples it gets in this many seconds (0.1)."
+    ),
 ]
-MoveMs = Annotated[float | None, typer.Option(help="Milliseconds to move a tuple of state; default 1.")]
+MoveMs = Annotated[float | None, typer.Option(rich_help_panel=STATE, help="Milliseconds to move a tuple of state (1).")]
 Handoff = Annotated[
     str | None,
     typer.Option(
-        help="How state moves: pause (default; its tuples wait), or barrier (between batches; the new owner is busy)."
+        rich_help_panel=STATE,
+        help="How state moves: pause (default; its tuples wait), or barrier (between batches; the new owner is busy).",
     ),
 ]
 ServiceMs = Annotated[
-    str, typer.Option(help="Milliseconds of work per tuple: one number, or one per worker (1,1,2.5).")
+    str,
+    typer.Option(rich_help_panel=WORK, help="Milliseconds of work per tuple: one number, or one per worker (1,1,2.5)."),
 ]
-BatchMs = Annotated[int, typer.Option(help="Virtual milliseconds between two barriers.")]
-Seed = Annotated[int, typer.Option(help="Fixes the stream and the hashes: same seed, same numbers.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+BatchMs = Annotated[int, typer.Option(rich_help_panel=WORK, help="Virtual milliseconds between two barriers.")]
+Seed = Annotated[
+    int,
+    typer.Option(rich_help_panel=GROUPING, help="Seed of the stream and the hashes: same seed, same numbers."),
+]
+Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON instead of a table.")]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A parameter of the grouping, as name=value; see `skewless groupings`. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        rich_help_panel=GROUPING,
+        help="A parameter of the grouping; see `skewless groupings`. Repeatable.",
+    ),
 ]
-
-Plot = Annotated[str | None, typer.Option(help="Also draw the load per worker into this file (.png or .svg).")]
+Plot = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=OUTPUT, help="Also draw the load per worker into this file (.png or .svg)."),
+]
 
 
 def choose_stream(name: str | None, path: str | None, column: str | None, default: str) -> Stream:
-    """Make the stream that the options name."""
+    """Return the stream that the options name."""
     if path is not None:
         if name is not None:
-            raise SkewlessError("--stream and --input exclude each other: give one of them")
+            raise ConfigurationError(
+                "{stream} and {input} exclude each other", subject="input", hint="keep one of them"
+            )
         return KeyFile(path=path, column=column)
     if column is not None:
-        raise SkewlessError("--key names a column of --input: give the file as well")
+        raise ConfigurationError(
+            "{key} names a column of {input}, which is missing", subject="key", hint="set {input} as well"
+        )
     return make_stream(default if name is None else name)
 
 
 def parse_parameters(settings: Sequence[str] | None) -> dict[str, Any]:
-    """Read name=value pairs; a value is a Python literal where it is one, otherwise text.
+    """Return name=value pairs as a dictionary; a value is a Python literal where it is one, otherwise text.
 
     >>> parse_parameters(["expected_keys=500", "whole_percent=True"])
     {'expected_keys': 500, 'whole_percent': True}
@@ -97,16 +154,23 @@ def parse_parameters(settings: Sequence[str] | None) -> dict[str, Any]:
     for setting in settings or ():
         name, equals, value = setting.partition("=")
         if not equals or not name:
-            raise SkewlessError(f"--set takes name=value; got {setting!r}")
+            raise ConfigurationError(f"{{set}} takes name=value; got {setting!r}", subject="set")
+        parameter = name.strip().replace("-", "_")
+        if parameter in {"workers", "n_workers"}:
+            raise ConfigurationError(
+                f"{{set}} is for parameters of the grouping; got {setting!r}",
+                subject="set",
+                hint=f"write {{workers}} {value.strip()}",
+            )
         try:
-            parameters[name.strip().replace("-", "_")] = ast.literal_eval(value.strip())
+            parameters[parameter] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
-            parameters[name.strip().replace("-", "_")] = value.strip()
+            parameters[parameter] = value.strip()
     return parameters
 
 
 def parse_service_ms(text: str) -> float | list[float]:
-    """Read one number, or one per worker.
+    """Return one number, or a list of one per worker.
 
     >>> parse_service_ms("1"), parse_service_ms("1,2.5")
     (1.0, [1.0, 2.5])
@@ -114,7 +178,9 @@ def parse_service_ms(text: str) -> float | list[float]:
     try:
         times = [float(part) for part in text.split(",")]
     except ValueError:
-        raise SkewlessError(f"--service-ms takes numbers, separated by commas; got {text!r}") from None
+        raise ConfigurationError(
+            f"{{service_ms}} takes numbers, separated by commas; got {text!r}", subject="service_ms"
+        ) from None
     return times[0] if len(times) == 1 else times
 
 
@@ -132,7 +198,7 @@ def make_simulation(
     state: KeyedState | None,
     settings: Sequence[str] | None = None,
 ) -> Simulation:
-    """Make a simulation of the options of `simulate` and `compare`."""
+    """Return the simulation of the options of `simulate` and `compare`."""
     simulation = Simulation(
         make_owning(grouping, workers, parse_parameters(settings), state),
         stream,
@@ -147,7 +213,7 @@ def make_simulation(
 
 
 def make_owning(name: str, workers: int, parameters: dict[str, Any], state: KeyedState | None) -> Grouping:
-    """Make a grouping; where keys have state, one with as many substreams and, if it can be told, one owner per key."""
+    """Return a grouping; if keys have state, with their number of substreams and, if it can, one owner per key."""
     grouping = make_grouping(name, workers=workers, **parameters)
     if state is None:
         return grouping
@@ -163,7 +229,7 @@ def make_owning(name: str, workers: int, parameters: dict[str, Any], state: Keye
 def make_state(
     substreams: int | None, state_s: float | None, move_ms: float | None, handoff: str | None
 ) -> KeyedState | None:
-    """Make the state of keys of the options, if there is any of them."""
+    """Return the state of keys, if any of its options is set."""
     all_of_them: dict[str, Any] = {
         "n_substreams": substreams,
         "state_s": state_s,
@@ -175,7 +241,7 @@ def make_state(
 
 
 def parse_rate(text: str, stream: Stream | None) -> Arrivals:
-    """Read a rate, or one that grows, or take that of the stream, if it is one and not just a file.
+    """Return a constant or growing rate, or that of the stream itself; a file is no stream.
 
     >>> from skewless.streams import Zipf
     >>> parse_rate("1000..16000", Zipf())
@@ -184,19 +250,21 @@ def parse_rate(text: str, stream: Stream | None) -> Arrivals:
     if text == "own":
         if not isinstance(stream, Topics):
             what = "a file" if stream is None else stream.label
-            raise SkewlessError(f"--rate own: {what} has no rate of its own, only topics has")
+            raise ConfigurationError(f"{{rate}} own: {what} has no rate of its own, only topics has", subject="rate")
         return stream.arrivals
     first, dots, last = text.partition("..")
     try:
         rates = [int(part) for part in ((first, last) if dots else (first,))]
     except ValueError:
-        raise SkewlessError(f"--rate takes a whole number, two of them (1000..16000), or own; got {text!r}") from None
+        raise ConfigurationError(
+            f"{{rate}} takes a whole number, two of them (1000..16000), or own; got {text!r}", subject="rate"
+        ) from None
     return Ramp(first=rates[0], last=rates[1]) if dots else Steady(rate=rates[0])
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """Show progress on standard error if that is a terminal; standard output stays clean."""
+    """Show progress on standard error if that is a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -210,15 +278,15 @@ def progress_bar() -> Iterator[Progress]:
 
 
 def check_plot(path: str) -> None:
-    """Refuse a plot that cannot be drawn before the long run, not after it."""
+    """Refuse a plot that cannot be drawn, before the long run."""
     if not path.lower().endswith((".png", ".svg")):
-        raise SkewlessError(f"--plot takes a file that ends in .png or .svg; got {path!r}")
+        raise ConfigurationError(f"{{plot}} takes a file that ends in .png or .svg; got {path!r}", subject="plot")
     if find_spec("matplotlib") is None:
-        raise SkewlessError("--plot needs matplotlib: install skewless[plots]")
+        raise SetupError("{plot} needs matplotlib", subject="plot", hint="install skewless[plots]")
 
 
 def draw_loads(results: Sequence[Loads], path: str) -> None:
-    """Draw the load per worker and say where."""
+    """Draw the load per worker, and print where."""
     from skewless.simulation.plots import plot_loads  # noqa: PLC0415 - matplotlib is an extra and slow to import
 
     plot_loads(results, path)

@@ -1,6 +1,6 @@
-"""`skewless run`: count an input on Spark through one grouping, run another application, or what a file describes."""
+"""`skewless run`: an application on an input on Spark, through one grouping."""
 
-# ruff: noqa: ARG001 - flags are taken from the context, which also tells which of them were given
+# ruff: noqa: ARG001 - values are read from the context, which also knows which options were used
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from skewless.cli import options
 from skewless.cli.run_table import print_report, show_batch
 from skewless.cli.watch import open_sinks
-from skewless.errors import CombinedError, SkewlessError
+from skewless.errors import ConfigurationError, SetupError, SkewlessError
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
@@ -28,10 +28,15 @@ if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from skewless.runner.pipeline import Pipeline
     from skewless.runner.run_report import RunReport
 
-Master = Annotated[str, typer.Option(help="Where Spark runs: local[12], spark://host:7077…")]
-SparkLog = Annotated[str | None, typer.Option(help="File for Spark's own messages; default: nowhere.")]
+Master = Annotated[
+    str, typer.Option(rich_help_panel=options.WHERE, help="Where Spark runs: local[12], spark://host:7077…")
+]
+SparkLog = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=options.WHERE, help="File for Spark's own messages; default: discarded."),
+]
 MERGE_PARTITIONS = 4
-"""Partitions of the merge: it gets partial results only, and each partition costs a state store per micro-batch."""
+"""Partitions of the merge: it gets partials only, and each partition costs a state store per micro-batch."""
 
 
 def run_command(
@@ -39,107 +44,156 @@ def run_command(
     pipeline_file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PIPELINE.toml]",
-            help="A file that describes the run; flags go before what it says. See `skewless init`.",
+            metavar="PIPELINE.toml",
+            help="A file that describes the run; options override it. `skewless init` writes one.",
         ),
     ] = None,
-    grouping: Annotated[
-        str,
-        typer.Option(
-            "--grouping", "-g", help="By name or alias: auto, even, partial_key (PKG)…; see `skewless groupings`."
-        ),
-    ] = "auto",
-    app: Annotated[
-        str,
-        typer.Option(
-            help="What is computed: count (rows per key), word-count, vwap, hashtags, sessions…; see "
-            "docs/applications.md, and docs/datasets.md for those that read real data sets."
-        ),
-    ] = "count",
     stream: options.StreamName = None,
     input_path: Annotated[
         str | None,
         typer.Option(
             "--input",
             "-i",
+            rich_help_panel=options.INPUT,
             help="A file or folder instead: text, CSV, TSV, JSON lines (also .gz), Parquet; or kafka://host:port/topic.",
         ),
     ] = None,
     key: options.KeyColumn = None,
     time_column: Annotated[
-        str | None, typer.Option("--time", help="The column of --input that holds the time.")
+        str | None,
+        typer.Option("--time", rich_help_panel=options.INPUT, help="The column of --input that holds the time."),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--column", help="A column that --app reads, as price=NAME; usual names are found. Repeatable."),
+        typer.Option(
+            "--column",
+            metavar="ROLE=COLUMN",
+            rich_help_panel=options.INPUT,
+            help="A column that --app reads, as price=px; usual names are found without it. Repeatable.",
+        ),
     ] = None,
-    gap: Annotated[
-        str | None, typer.Option(help="For --app sessions: how long a key is silent before its session ends (30s).")
-    ] = None,
-    scale: Annotated[
-        float | None,
-        typer.Option(help="Size of the stream that --app runs on without an input, as a part of the published one."),
-    ] = None,
-    rate_source: Annotated[
-        int | None, typer.Option(help="Spark's rate source instead: so many rows per second, until --tuples came.")
-    ] = None,
-    workers: options.Workers = 10,
-    sources: Annotated[int, typer.Option(help="Sources that route side by side; of files Spark decides it.")] = 5,
     tuples: options.Tuples = None,
-    rate: Annotated[int, typer.Option(help="Tuples of --stream per second of event time.")] = 9_000,
-    batch_size: Annotated[int, typer.Option(help="Tuples of --stream per micro-batch; of files, one file.")] = 20_000,
-    process_ms: Annotated[float, typer.Option(help="Simulated work per tuple in milliseconds.")] = 0.0,
-    cost_kind: Annotated[str, typer.Option(help="What the simulated work is: sleep, or busy cpu.")] = "sleep",
-    batch: Annotated[bool, typer.Option("--batch", help="One batch job instead of a stream.")] = False,
-    window: Annotated[str | None, typer.Option(help="Compute per window as well: 15s, 1m, '1 minute'.")] = None,
-    watermark: Annotated[str, typer.Option(help="How late rows of a stream may come for their window.")] = "1m",
+    batch_size: Annotated[int, typer.Option(hidden=True, help="Tuples of --stream per micro-batch.")] = 20_000,
+    app: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=options.WORK,
+            help="What to compute: count (rows per key), word-count, vwap (average prices), hashtags, sessions…; see "
+            "docs/applications.md.",
+        ),
+    ] = "count",
+    window: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=options.WORK, help="Also group by windows of this length: 15s, 1m, '1 minute'."),
+    ] = None,
+    watermark: Annotated[
+        str,
+        typer.Option(rich_help_panel=options.WORK, help="How late rows of a stream may arrive for their window."),
+    ] = "1m",
+    process_ms: Annotated[
+        float,
+        typer.Option(rich_help_panel=options.WORK, help="Simulated work per tuple, in milliseconds of sleep."),
+    ] = 0.0,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            rich_help_panel=options.WORK,
+            help="Compare the result with that of a plain groupBy; exit code 1 if it differs.",
+        ),
+    ] = False,
+    grouping: Annotated[
+        str,
+        typer.Option(
+            "--grouping",
+            "-g",
+            rich_help_panel=options.GROUPING,
+            help="How keys are spread over workers: auto, even, key (as groupBy does), partial_key (two workers per "
+            "key), shuffle…; see `skewless groupings`.",
+        ),
+    ] = "auto",
+    workers: options.Workers = 10,
+    settings: options.Parameters = None,
+    sources: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=options.GROUPING,
+            help="Sources: tasks that read --stream and route side by side; of files Spark decides how many.",
+        ),
+    ] = 5,
+    seed: options.Seed = 0,
+    master: Master = "local[12]",
+    batch: Annotated[
+        bool, typer.Option("--batch", rich_help_panel=options.WHERE, help="One batch job instead of a stream.")
+    ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            rich_help_panel=options.WHERE,
+            help="Continue at the end of the input, until Ctrl-C; with --checkpoint.",
+        ),
+    ] = False,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.WHERE,
+            help="With --follow: time from the start of a micro-batch to the next (2s); default: no pause.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.WHERE, help="Directory from which a stopped run resumes; default: a temporary one."
+        ),
+    ] = None,
+    packages: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.WHERE,
+            help="Maven coordinates of further packages for Spark, such as its Kafka connector.",
+        ),
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.WHERE,
+            help="A packed environment for the executors of a cluster; see `skewless pack`.",
+        ),
+    ] = None,
+    spark_log: SparkLog = None,
     output: Annotated[
         str,
         typer.Option(
-            help="A directory for the result as Parquet, console (each micro-batch), memory, or kafka://host:port."
+            rich_help_panel=options.OUTPUT,
+            help="A directory for the result as Parquet, console (each micro-batch), memory, or kafka://host:port.",
         ),
     ] = "memory",
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on at the end of the input, until Ctrl-C; with --checkpoint.")
-    ] = False,
-    trigger: Annotated[
-        str | None, typer.Option(help="With --follow: how long after a micro-batch's beginning the next begins (2s).")
-    ] = None,
     rejects: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=options.OUTPUT,
             help="Directory for rows that cannot be used, or kafka://host:port/topic; default: beside --output, "
-            "--ledger or --checkpoint."
+            "--ledger or --checkpoint.",
         ),
     ] = None,
-    ledger: Annotated[str | None, typer.Option(help="Directory of the ledger; default: with the checkpoint.")] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Directory from which a stopped run goes on; default: a temporary one.")
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare the result with a plain groupBy; exit code 1 if it differs.")
-    ] = False,
-    seed: options.Seed = 0,
-    settings: options.Parameters = None,
-    packages: Annotated[
-        str | None, typer.Option(help="Maven coordinates of what Spark needs besides, such as its Kafka connector.")
-    ] = None,
-    jars: Annotated[str | None, typer.Option(help="The same as files, separated by commas.")] = None,
-    archive: Annotated[
-        str | None, typer.Option(help="A packed environment for the executors of a cluster; see `skewless pack`.")
-    ] = None,
-    master: Master = "local[12]",
-    spark_log: SparkLog = None,
     as_json: options.Json = False,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.OBSERVING,
+            help="Directory of the ledger: the load of each micro-batch, for `skewless watch`.",
+        ),
+    ] = None,
 ) -> None:
-    """Count the tuples of a stream or of files per key on Spark, and report balance, cost, throughput and latency.
+    """Count the rows of a stream or of files per key on Spark, or compute something else per key (--app).
 
-    With --app, compute something else per key, such as the average price of a stock (vwap). With a pipeline file, run
-    what it describes.
+    Reports how evenly the load was spread over the workers, throughput and latency. A pipeline file can say all that
+    options say, and more: docs/pipeline-files.md.
 
-    Example: skewless run --stream country-skew-r80 -g DKG --process-ms 1 --tuples 200000 --window 15s --verify
+    Example: skewless run --stream country-skew-r80 --process-ms 1 --tuples 200000 --window 15s --verify
 
-    Example: skewless run --app vwap -g DSTREAM --input trades.csv.gz --window 1h --verify
+    Example: skewless run --app vwap --input trades.csv.gz --window 1h --verify
 
     Example: skewless run pipeline.toml --workers 20 --output console
     """
@@ -149,14 +203,14 @@ def run_command(
     job = make_job(pipeline_file, given_flags(context))
     observer, spark = job.definition.observer, job.definition.spark
     with ExitStack() as stack:
-        sinks = open_sinks(stack, observer.influx, observer.prometheus, log=observer.log)
-        session = stack.enter_context(spark_session(spark.master, spark.log, **job.spark_settings))
         try:
+            sinks = open_sinks(stack, observer.influx, observer.prometheus, log=observer.log)
+            session = stack.enter_context(spark_session(spark.master, spark.log, **job.spark_settings))
             report = run_with_progress(
                 job.pipeline, session, shown=job.shows, metrics=partial(_write_metrics, job.query, sinks)
             )
-        except CombinedError as error:
-            raise CombinedError([SkewlessError(line) for line in job.told.located(map(str, error.each))]) from error
+        except SkewlessError as error:
+            raise job.place(error) from error
     if job.definition.as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
@@ -166,7 +220,7 @@ def run_command(
 
 
 def given_flags(context: typer.Context) -> dict[str, Any]:
-    """Give the flags of the command line by their long names, without those that were left at their defaults."""
+    """Return the options that were used, by their long names."""
     given = {}
     for parameter in context.command.params:
         flag, name = max(parameter.opts, key=len), parameter.name or ""
@@ -187,27 +241,37 @@ def _write_metrics(query: Query, sinks: Sequence[Sink], batches: Sequence[BatchM
 
 
 def _parse_column(text: str) -> tuple[str, str]:
-    """Read name=COLUMN.
+    """Return the two sides of ROLE=COLUMN.
 
     >>> _parse_column("price=Trade Price")
     ('price', 'Trade Price')
     """
     name, equals, column = text.partition("=")
     if not equals or not name.strip() or not column:
-        raise SkewlessError(f"--column takes name=COLUMN, such as price=px; got {text!r}")
+        raise ConfigurationError(f"{{column}} takes ROLE=COLUMN, such as price=px; got {text!r}", subject="column")
     return name.strip().lower(), column
 
 
 def require_spark() -> None:
-    """Refuse in one line where the extra is missing."""
+    """Refuse to run without the extra."""
     missing = [name for name in ("pyspark", "pandas", "pydantic") if find_spec(name) is None]
     if missing:
-        raise SkewlessError(f"this needs {' and '.join(missing)}: pip install skewless[spark]")
+        raise SetupError(f"this needs {' and '.join(missing)}", hint="run `pip install skewless[spark]`")
 
 
 @contextmanager
 def spark_session(master: str, log: str | None, **settings: str) -> Iterator[SparkSession]:
-    """Start Spark, and stop it in the end."""
+    """Start Spark, and stop it in the end.
+
+    Parameters
+    ----------
+    master : str
+        Where Spark runs.
+    log : str or None
+        File for Spark's own messages.
+    **settings : str
+        Settings of Spark.
+    """
     from skewless.spark.deploy.session import start_session  # noqa: PLC0415
 
     with Console(stderr=True).status("starting Spark…") if Console(stderr=True).is_terminal else _nothing():
@@ -231,7 +295,21 @@ def run_with_progress(
     shown: bool = False,
     metrics: Callable[[Sequence[BatchMetrics]], None] | None = None,
 ) -> RunReport:
-    """Run, and tell on standard error how far it is if that is a terminal."""
+    """Run a pipeline, with its progress on standard error if that is a terminal.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        What to run.
+    spark : SparkSession
+        The session.
+    label : str or None
+        What the progress bar calls it; None is the name of the grouping.
+    shown : bool
+        Print what each micro-batch changes.
+    metrics : callable or None
+        Called with the metrics of micro-batches that have ended.
+    """
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
-from skewless.errors import SkewlessError, UnknownNameError
+from skewless.errors import ConfigurationError, SkewlessError, UnknownNameError
 from skewless.groupings.auto import Auto
 from skewless.groupings.base import Grouping, Router, State
 from skewless.groupings.consistent import Consistent
@@ -74,7 +74,11 @@ def find_grouping(name: str) -> type[Grouping]:
     grouping = _BY_ALIAS.get(name.strip().lower().replace("-", "_"))
     if grouping is None:
         raise UnknownNameError(
-            "grouping", name, GROUPINGS, [alias for kind in GROUPINGS.values() for alias in kind.aliases]
+            "grouping",
+            name,
+            GROUPINGS,
+            [alias for kind in GROUPINGS.values() for alias in kind.aliases],
+            subject="grouping",
         )
     return grouping
 
@@ -90,9 +94,17 @@ def make_grouping(name: str, *, workers: int | None = None, **parameters: Any) -
     for parameter in parameters:
         if parameter not in known:
             if not known:
-                raise SkewlessError(f"grouping {grouping.name!r} takes no parameters; got {parameter!r}")
-            raise UnknownNameError(f"parameter of {grouping.name!r}", parameter, known)
-    return grouping(workers=workers, **parameters)
+                problem = f"grouping {grouping.name!r} takes no parameters; got {parameter!r}"
+                raise ConfigurationError(problem, subject=parameter)
+            raise UnknownNameError(f"parameter of {grouping.name!r}", parameter, known, subject=parameter)
+    try:
+        return grouping(workers=workers, **parameters)
+    except SkewlessError:
+        raise
+    except (TypeError, ValueError, AttributeError) as error:  # a text where a number belongs, a list where there is one
+        values = ", ".join(f"{parameter} = {value!r}" for parameter, value in parameters.items())
+        subject = next(iter(parameters)) if len(parameters) == 1 else ""
+        raise ConfigurationError(f"{grouping.name} cannot take {values}: wrong type", subject=subject) from error
 
 
 __all__ = [

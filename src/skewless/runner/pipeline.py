@@ -1,9 +1,9 @@
-"""A whole run: an application on an input, per key (and window) through a grouping, and its check.
+"""A whole run: an application on an input, per key (and window) through a grouping, and its verification.
 
-`Pipeline` says what to run, `run` runs it on a session, a `RunReport` says what came out. What a stopped run needs to
-go on lies in one directory, `checkpoint`: Spark's own checkpoint (`query/`), the rows that each micro-batch changed
-(`updates/batch=…`, written over when a micro-batch is replayed, so that each counts once) and, unless another place is
-given, the ledger. The result is the last update of each key and window.
+`Pipeline` is the configuration, `run` runs it on a session, a `RunReport` is the outcome. What a stopped run needs to
+resume is in one directory, `checkpoint`: Spark's own checkpoint (`query/`), the rows that each micro-batch changed
+(`updates/batch=…`, overwritten when a micro-batch is replayed, so that each counts once) and, by default, the ledger.
+The result is the last update of each key and window.
 """
 
 from __future__ import annotations
@@ -22,16 +22,27 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructField, StructType
 
 from skewless.durations import parse_duration
-from skewless.errors import SkewlessError, errors_of, raise_all, require_at_least
+from skewless.errors import (
+    ConfigurationError,
+    SkewlessError,
+    StorageError,
+    errors_of,
+    raise_all,
+    require_at_least,
+)
 from skewless.groupings import Grouping
 from skewless.observing import BatchMetrics, Observer
 from skewless.producing.kafka_address import SCHEME, Address
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import COUNT
-from skewless.runner.inputs.base import Input, RateInput, no_time
-from skewless.runner.inputs.kafka import KafkaInput, KafkaSink, partitions_of
+from skewless.runner.applications.sessionize import SessionApplication
+from skewless.runner.inputs.base import Input
+from skewless.runner.inputs.kafka import KafkaInput, partitions_of
+from skewless.runner.inputs.rate import RateInput
+from skewless.runner.kafka_sink import KafkaSink
 from skewless.runner.rejects import Rejects
-from skewless.runner.run_report import Progress, RunReport, Watch, differences, dropped, flat, most, plain_row
+from skewless.runner.run_report import Progress, RunReport, Watch, dropped, flat, most, plain_row
+from skewless.runner.verify import differences
 from skewless.runner.work_directory import claim, directory, is_empty, make_directory
 from skewless.spark.deploy.session import one_line_errors
 from skewless.spark.grouped import group
@@ -44,25 +55,42 @@ _POLL_S: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """What is run.
+    """The configuration of a run.
 
     Parameters
     ----------
-    input: what is read.
-    app: what is computed of it.
-    grouping: how keys find their workers.
-    cost: simulated work per tuple.
-    batch: one batch job instead of a stream.
-    window, watermark: compute per window of this length as well; how late rows of a stream may come.
-    checkpoint: directory from which a stopped stream goes on; None is a temporary one, removed afterwards.
-    ledger: directory of the ledger; None is inside the checkpoint.
-    output: directory for the result as Parquet (`key`, `window_start`, `window_end`, values); None keeps none.
-    rejects: directory for the rows that could not be used, as JSON lines, or a topic of Kafka; None only counts them.
-    sink: a Kafka address to which what each micro-batch changes, and its metrics, are sent as well.
-    follow: go on when the input is at its end, until the program is stopped.
-    trigger: how long after the beginning of a micro-batch the next one begins, if it follows; None is at once.
-    verify: also compute with a plain `groupBy` and compare.
-    seed: another seed hashes keys to other workers.
+    input : Input
+        What is read.
+    app : Application
+        What is computed.
+    grouping : Grouping
+        How keys are spread over workers.
+    cost : Cost or None
+        Simulated work per row.
+    batch : bool
+        One batch job instead of a stream.
+    window : str or None
+        Also group by windows of this length.
+    watermark : str
+        How late rows of a stream may arrive for their window.
+    checkpoint : str or None
+        Directory from which a stopped stream resumes; None is a temporary one, removed afterwards.
+    ledger : str or None
+        Directory of the ledger; None is inside the checkpoint.
+    output : str or None
+        Directory for the result as Parquet (`key`, `window_start`, `window_end`, values); None keeps none.
+    rejects : str, Address or None
+        Directory for the rows that cannot be used, as JSON lines, or a topic of Kafka; None only counts them.
+    sink : Address or None
+        Kafka address that the rows each micro-batch changes, and its metrics, are also sent to.
+    follow : bool
+        Continue at the end of the input, until the program is stopped.
+    trigger : str or None
+        With `follow`: time from the start of a micro-batch to the start of the next; None is no pause.
+    verify : bool
+        Also compute with a plain `groupBy` and compare.
+    seed : int
+        Another seed hashes keys to other workers.
     """
 
     input: Input
@@ -90,31 +118,65 @@ class Pipeline:
         object.__setattr__(self, "rejects", _place(self.rejects))
 
     def _errors(self) -> Iterator[SkewlessError]:
-        """Tell everything that does not fit together."""
-        windowed = self.window is not None
+        """Return everything that does not fit together."""
         yield from errors_of(lambda: require_at_least("seed", self.seed, 0))
-        for text in filter(None, (self.window, self.watermark, self.trigger)):
-            yield from errors_of(partial(parse_duration, text))
+        for name in ("window", "watermark", "trigger"):
+            yield from self._duration_errors(name)
         yield from errors_of(lambda: _place(self.rejects))
-        yield from errors_of(lambda: self.input.check(self.app, windowed=windowed or self.app.needs_order))
-        if self.app.needs_order and windowed:
-            yield SkewlessError(f"{self.app.name} cut time themselves: leave out --window")
+        yield from errors_of(lambda: self.input.check(self.app))
+        yield from self._time_errors()
         if self.batch and self.checkpoint is not None:
-            yield SkewlessError("a batch job has no checkpoint: leave it out, or stream")
+            yield ConfigurationError("a batch job has no checkpoint", subject="checkpoint", hint="leave it out")
         if self.batch and (self.follow or self.sink is not None):
-            yield SkewlessError("a batch job neither follows its input nor sends to Kafka: stream instead")
+            yield ConfigurationError(
+                "a batch job neither follows its input nor sends to Kafka", subject="batch", hint="leave out {batch}"
+            )
         if self.follow and self.verify:
-            yield SkewlessError("what follows its input has no end at which to verify it: leave out one of them")
+            yield ConfigurationError(
+                "{verify} needs an end of the input, which {follow} does not have",
+                subject="verify",
+                hint="leave out one of them",
+            )
         if self.trigger is not None and not self.follow:
-            yield SkewlessError("--trigger is for what follows its input: give --follow as well")
-        if isinstance(self.input, RateInput):
-            if self.batch:
-                yield SkewlessError("the rate source is a stream: it cannot be read as a batch")
-            if self.verify and windowed:
-                yield SkewlessError("the rate source gives other times at every reading: verify it without a window")
+            yield ConfigurationError(
+                "{trigger} has no effect without {follow}", subject="trigger", hint="set {follow} as well"
+            )
+        if self.batch and isinstance(self.input, RateInput):
+            yield ConfigurationError("the rate source cannot be read as a batch", subject="batch")
+
+    def _time_errors(self) -> Iterator[SkewlessError]:
+        if not self.input.has_time and not self.app.knows_time:
+            yield from errors_of(lambda: self.check_time(has_time=False))
+        if isinstance(self.app, SessionApplication):
+            yield from errors_of(partial(self.app.check_window, self.window))
+        if isinstance(self.input, RateInput) and self.verify and self.window is not None:
+            yield ConfigurationError(
+                "the rate source has other times at every reading", subject="verify", hint="leave out {window}"
+            )
+
+    def _duration_errors(self, parameter: str) -> Iterator[SkewlessError]:
+        text = getattr(self, parameter)
+        for error in errors_of(lambda: text and parse_duration(text)):
+            yield ConfigurationError(error.problem, subject=parameter, value=error.value, expected=error.expected)
+
+    def check_time(self, *, has_time: bool) -> None:
+        """Refuse rows without a time, if they need one.
+
+        Parameters
+        ----------
+        has_time : bool
+            Whether rows have a time.
+        """
+        if has_time or (self.window is None and not isinstance(self.app, SessionApplication)):
+            return
+        raise ConfigurationError(
+            f"{self.app.name if self.window is None else 'windows'} need a time",
+            subject="app" if self.window is None else "window",
+            hint=f"name the column of {self.input.label} that holds it as {{time}}",
+        )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Say what a checkpoint belongs to."""
+        """Return what a checkpoint belongs to."""
         parameters = {"grouping": self.grouping.name, **asdict(self.grouping)}
         return {
             "input": self.input.fingerprint(),
@@ -134,8 +196,16 @@ class Pipeline:
     ) -> RunReport:
         """Run to the end of the input.
 
-        `progress` hears how far it is, `show` sees what each micro-batch changed, `metrics` gets what the observer says
-        of those that have ended.
+        Parameters
+        ----------
+        spark : SparkSession
+            The session.
+        progress : callable or None
+            Called with the progress, about once a second.
+        show : callable or None
+            Called with each micro-batch and the largest rows that it changed.
+        metrics : callable or None
+            Called with the metrics of micro-batches that have ended.
         """
         with directory(self.checkpoint) as work, one_line_errors():
             run = _Run(self, spark, work, progress or _ignore, show, metrics or _ignore)
@@ -168,8 +238,7 @@ class _Run:
         self._rejects_query = f"{work}/rejects-query"
         self._ledger = Ledger(uri=pipeline.ledger or f"{work}/ledger")
         self._opened = pipeline.input.open(spark, pipeline.app)
-        if pipeline.window is not None and not self._opened.has_time:
-            raise no_time(pipeline.input)
+        pipeline.check_time(has_time=self._opened.has_time)
         self._resumed = claim(work, pipeline.fingerprint()) if pipeline.checkpoint is not None else False
         self._refuse_leftovers()
         self._watch = Watch(Observer(self._ledger, pipeline.grouping.n_workers))
@@ -187,17 +256,22 @@ class _Run:
             )
 
     def _refuse_leftovers(self) -> None:
-        """What another run wrote would be mixed with, or lost to, what this one writes."""
+        """Refuse directories with the files of another run, which would be mixed up or overwritten."""
         if self._resumed:
             return
         if self._ledger.batches():
-            raise SkewlessError(
-                f"the ledger {self._ledger.uri} holds batches of an earlier run: give the checkpoint of that run as "
-                "well to go on with it, or take another directory"
+            raise StorageError(
+                f"the ledger {self._ledger.uri} holds batches of an earlier run",
+                subject="ledger",
+                hint="set {checkpoint} to that of the earlier run to resume it, or choose another directory",
             )
         for what, path in (("output", self._pipeline.output), ("rejects", self._pipeline.rejects)):
             if isinstance(path, str) and not is_empty(path):
-                raise SkewlessError(f"the directory for the {what} is not empty: {path}. Take another, or delete it")
+                raise StorageError(
+                    f"the directory for the {what} is not empty: {path}",
+                    subject=what,
+                    hint="choose another, or delete it",
+                )
 
     def report(self) -> RunReport:
         pipeline = self._pipeline
@@ -211,7 +285,7 @@ class _Run:
             plain = app.expected(self._opened.rows(False), pipeline.window)
             wrong = differences(app, result, flat(plain, app.verified))
         reasons = self._count_rejects()
-        # A worker that got nothing still counts: the observer knows how many there are, even before the first batch.
+        # Workers without a row count as well: the observer knows how many there are, even before the first batch.
         total = self._watch.last.total if self._watch.last is not None else None
         tuples = total.tuples if total else 0
         first = min(self._seen, default=0)
@@ -264,7 +338,11 @@ class _Run:
         if pipeline.window is not None:
             watermark = None if pipeline.batch else pipeline.watermark
             grouped = grouped.window("ts", pipeline.window, watermark=watermark)
-        return flat(pipeline.app.compute(grouped, None if pipeline.batch else self._state), pipeline.app.values)
+        if isinstance(pipeline.app, SessionApplication):
+            result = pipeline.app.process(grouped, None if pipeline.batch else self._state)
+        else:
+            result = pipeline.app.compute(grouped)
+        return flat(result, pipeline.app.values)
 
     def _run_batch(self) -> tuple[DataFrame, float]:
         path = self._pipeline.output or self._updates
@@ -309,12 +387,12 @@ class _Run:
         rows.write.mode("overwrite").parquet(path)
         if self._sink is not None:
             self._sink.send_results(rows.sparkSession.read.parquet(path), self._sources(batch))
-        if self._show is not None:  # from the file: a second look at the rows would do all the work again
+        if self._show is not None:  # from the file: reading `rows` again would compute them again
             self._show(batch, most(rows.sparkSession.read.parquet(path), self._pipeline.app.values))
 
     @contextmanager
     def _following_rejects(self) -> Iterator[StreamingQuery | None]:
-        """Set rejects aside within, if there is no end at which to do it."""
+        """Set rejects aside meanwhile, if there is no end at which to do it."""
         found, pipeline = self._opened.rejects, self._pipeline
         if found is None or not pipeline.follow:
             yield None
@@ -338,7 +416,7 @@ class _Run:
             ended = ended or self._has_rate_rows()
 
     def _sources(self, batch: int) -> int:
-        """Say how many sources there are: as many as the input has, or partitions of the topic, or as routed."""
+        """Return the number of sources: of the input, the partitions of the topic, or those in the ledger."""
         source = self._pipeline.input
         if source.n_sources is not None:
             return source.n_sources
@@ -353,7 +431,7 @@ class _Run:
             self._sink.send_metrics(self._spark, [metrics.as_dict() for metrics in batches], sources)
 
     def _has_rate_rows(self) -> bool:
-        """Say whether the rate source, which never ends, has given its tuples. Its offsets are seconds."""
+        """Whether the rate source, which never ends, has produced its tuples. Its offsets are seconds."""
         source = self._pipeline.input
         if not isinstance(source, RateInput):
             return False
@@ -361,7 +439,7 @@ class _Run:
         return max(offsets, default=0) * source.rows_per_second >= source.tuples
 
     def _count_rejects(self) -> dict[str, int]:
-        """Set aside what is not yet; give how many there are for each reason."""
+        """Set aside the remaining rejects; return how many there are for each reason."""
         found, pipeline = self._opened.rejects, self._pipeline
         if found is None:
             return {}
@@ -373,12 +451,12 @@ class _Run:
 
 
 def _place(rejects: str | Address | None) -> str | Address | None:
-    """Tell a topic from a directory."""
+    """Return the address of a topic, or a directory as it is."""
     if not isinstance(rejects, str) or not rejects.startswith(SCHEME):
         return rejects
     address = Address.parse(rejects)
     if not address.topic:
-        raise SkewlessError(f"name the topic for rejects: {address.label}topic")
+        raise ConfigurationError(f"the topic is missing, as in {address.label}topic", subject="rejects")
     return address
 
 

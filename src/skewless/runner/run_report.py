@@ -1,4 +1,4 @@
-"""What a run tells: how far it is, what came out, how it was balanced, and where it differs from plain Spark."""
+"""What a run reports: its progress, its result, and how the load was balanced."""
 
 from __future__ import annotations
 
@@ -7,27 +7,20 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from functools import reduce
-from operator import and_
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DoubleType
 
 from skewless.observing import BatchMetrics, Observer
-from skewless.runner.applications.base import Application
 
 MOST_SHOWN: Final = 10
-"""Rows, keys and differences that a report names at most."""
-
-
-_SIDE: Final = "skewless_side"
+"""Rows, keys and differences that a report shows at most."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """How far a run has come."""
 
     tuples: int
     batches: int
@@ -36,11 +29,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What came out.
+    """The result of a run.
 
-    `seconds` and `throughput` are of this run, by the clock on the wall. The other numbers cover all micro-batches that
-    the ledger still knows, so those of the runs before a resume as well. `late_dropped` counts partial results.
-    `state_keys` are the keys with state in the end, `moved` how many percent of them changed their worker per batch.
+    `seconds` and `throughput` are of this run, in real time. The other numbers cover all micro-batches that the ledger
+    still has, also those of runs before a resume. `late_dropped` counts partials. `state_keys` is the number of keys
+    with state in the end, `moved` the percentage of them that changed their worker per batch.
     """
 
     app: str
@@ -73,13 +66,19 @@ class RunReport:
     differences: list[dict[str, Any]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the report as plain values, ready for JSON."""
+        """Return the report as plain values, ready for JSON."""
         return asdict(self)
 
 
 @dataclass
 class Watch:
-    """Follows the ledger: totals, batches, and which workers had which hot keys."""
+    """Follows the ledger: totals, batches, and which workers had which hot keys.
+
+    Parameters
+    ----------
+    observer : Observer
+        Reads the ledger.
+    """
 
     observer: Observer
     last: BatchMetrics | None = None
@@ -87,7 +86,13 @@ class Watch:
     workers_of: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def look(self, *, finished: bool = False) -> list[BatchMetrics]:
-        """Read what is new in the ledger, and give it; `finished` says that nothing more will come."""
+        """Read what is new in the ledger, and return it.
+
+        Parameters
+        ----------
+        finished : bool
+            Whether the run has ended, so that no batch can grow any more.
+        """
         settle = {"settle_s": 0.0} if finished else {}
         batches = self.observer.poll(time.monotonic(), **settle)
         for metrics in batches:
@@ -100,13 +105,13 @@ class Watch:
 
     @property
     def progress(self) -> Progress:
-        """How far the run is."""
+        """How far the run has come."""
         if self.last is None:
             return Progress(0, 0, 0.0)
         return Progress(self.last.total.tuples, len(self.tuples_of), self.last.total.stddev)
 
     def hottest(self, result: DataFrame) -> list[dict[str, Any]]:
-        """Give the most frequent keys of a result, their share, and on how many workers they were."""
+        """Return the most frequent keys of a result, their share, and how many workers they were on."""
         per_key = result.groupBy("key").agg(sf.sum("n").alias("n"))
         total = result.agg(sf.sum("n")).first()
         tuples = (total[0] if total is not None else None) or 1
@@ -122,7 +127,7 @@ class Watch:
 
 
 def flat(result: DataFrame, values: list[str]) -> DataFrame:
-    """Make two columns of the window, which fit any table."""
+    """Return a result with the window as two columns, which fit any table."""
     if "window" not in result.columns:
         return result.select(*(name for name in result.columns if name not in values), *values)
     window = (sf.col("window.start").alias("window_start"), sf.col("window.end").alias("window_end"))
@@ -130,51 +135,18 @@ def flat(result: DataFrame, values: list[str]) -> DataFrame:
 
 
 def most(rows: DataFrame, values: list[str]) -> list[Row]:
-    """Give the rows that stand for the most tuples."""
+    """Return the rows with the largest `n`."""
     names = [name for name in rows.columns if name not in values]
     return rows.orderBy(sf.desc("n"), *names).limit(MOST_SHOWN).collect()
 
 
 def plain_row(row: Row) -> dict[str, Any]:
-    """Give a row as values that fit JSON."""
+    """Return a row as values that fit JSON."""
     return {name: _plain(value) for name, value in row.asDict().items()}
 
 
-def differences(app: Application, result: DataFrame, expected: DataFrame) -> list[dict[str, Any]]:
-    """Give the first rows in which a result is not what plain Spark computes."""
-    values = app.verified
-    names = [name for name in expected.columns if name not in values]
-    kinds = {name: expected.schema[name].dataType for name in values}
-
-    def side(rows: DataFrame, own: str) -> DataFrame:
-        return rows.select(*names, sf.lit(own).alias(_SIDE), *values)
-
-    # A union and a group instead of a join: null keys meet as others do, and a row that came twice shows.
-    both = side(expected, "expected").unionByName(side(result, "got"))
-    told = [
-        sf.any_value(sf.when(sf.col(_SIDE) == own, sf.col(name)), sf.lit(True)).alias(f"{own}_{name}")
-        for name in values
-        for own in ("expected", "got")
-    ]
-    once = [(sf.count_if(sf.col(_SIDE) == own) == 1).alias(f"{_SIDE}_{own}") for own in ("expected", "got")]
-    compared = both.groupBy(*names).agg(*told, *once)
-    same = [_same(name, app.tolerance if kinds[name] == DoubleType() else 0.0) for name in values]
-    wrong = compared.where(~reduce(and_, [*same, *(sf.col(f"{_SIDE}_{own}") for own in ("expected", "got"))]))
-    shown = wrong.drop(f"{_SIDE}_expected", f"{_SIDE}_got").orderBy(*names).limit(MOST_SHOWN)
-    return [plain_row(row) for row in shown.collect()]
-
-
-def _same(name: str, tolerance: float) -> Column:
-    expected, got = sf.col(f"expected_{name}"), sf.col(f"got_{name}")
-    equal = expected.eqNullSafe(got)
-    if not tolerance:
-        return equal
-    near = sf.abs(expected - got) <= tolerance * sf.greatest(sf.abs(expected), sf.abs(got))
-    return equal | sf.coalesce(near, sf.lit(False))
-
-
 def dropped(report: Mapping[str, Any]) -> int:
-    """Count the partial results that came too late, from what Spark says of a micro-batch."""
+    """Return how many partials came too late, from Spark's report of a micro-batch."""
     return sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in report.get("stateOperators", ()))
 
 

@@ -1,4 +1,4 @@
-"""Directories that a run reads and writes: local paths, or any URI that `pyarrow.fs` opens."""
+"""Directories of a run: checkpoint, output, rejects."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pyarrow import fs
 
 from skewless.errors import StorageError
-from skewless.storage.batch_directory import FAILURES, absolute, open_file_system
+from skewless.storage.batch_directory import FAILURES, BatchDirectory, absolute, open_file_system
+
+_OWNER: Final = "run.json"
 
 
 @contextmanager
 def directory(given: str | None) -> Iterator[str]:
+    """Yield a directory as an absolute path, or a temporary one."""
     if given is not None:
         yield absolute(given)
         return
@@ -23,55 +26,74 @@ def directory(given: str | None) -> Iterator[str]:
         yield temporary
 
 
-def _open(path: str) -> tuple[fs.FileSystem, str]:
+@contextmanager
+def _storage_errors(path: str) -> Iterator[None]:
     try:
-        return open_file_system(path)
+        yield
     except FAILURES as error:
-        raise StorageError(f"cannot open {path}: {error}") from error
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"cannot use {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def make_directory(path: str) -> None:
-    system, place = _open(path)
-    try:
+    """Create a directory, and those above it."""
+    with _storage_errors(path):
+        system, place = open_file_system(path)
         system.create_dir(place, recursive=True)
-    except OSError as error:
-        raise StorageError(f"cannot write to {path}: {error.strerror or error}") from error
 
 
 def is_empty(path: str) -> bool:
-    system, place = _open(path)
-    if system.get_file_info(place).type == fs.FileType.File:
-        raise StorageError(f"{path} is a file: give a directory")
-    return not system.get_file_info(fs.FileSelector(place, allow_not_found=True))
+    """Whether a directory has no files, or does not exist."""
+    with _storage_errors(path):
+        system, place = open_file_system(path)
+        if system.get_file_info(place).type == fs.FileType.File:
+            raise StorageError(f"{path} is a file, not a directory")
+        return not system.get_file_info(fs.FileSelector(place, allow_not_found=True))
 
 
 def discard_if_empty(path: str) -> bool:
-    """Delete a folder into which Spark has written no row; say whether it was one."""
-    system, place = _open(path)
-    files = system.get_file_info(fs.FileSelector(place))
-    if any(file.size for file in files if not file.base_name.startswith((".", "_"))):
-        return False
-    system.delete_dir(place)
+    """Delete a folder into which Spark has written no row; return whether it was one."""
+    with _storage_errors(path):
+        system, place = open_file_system(path)
+        files = system.get_file_info(fs.FileSelector(place))
+        if any(file.size for file in files if not file.base_name.startswith((".", "_"))):
+            return False
+        system.delete_dir(place)
     return True
 
 
 def claim(work: str, fingerprint: dict[str, Any]) -> bool:
-    """Take a checkpoint for this run; say whether the same run has used it before, refuse that of another."""
-    make_directory(work)
-    system, place = _open(f"{work}/run.json")
+    """Claim a checkpoint for a run; return whether the same run has used it before, refuse that of another.
+
+    Parameters
+    ----------
+    work : str
+        The directory of the checkpoint.
+    fingerprint : dict
+        What the run is; it must not change between two uses.
+    """
     text = json.dumps(fingerprint, sort_keys=True, default=str)
-    if system.get_file_info(place).type == fs.FileType.NotFound:
-        if not is_empty(work):
-            raise StorageError(f"{work} is not empty and not the checkpoint of a run: take another directory")
-        with system.open_output_stream(place) as stream:
-            stream.write(text.encode())
-        return False
-    with system.open_input_stream(place) as stream:
-        old = json.loads(stream.read())
+    make_directory(work)
+    with _storage_errors(work):
+        checkpoint = BatchDirectory(work)
+        names = checkpoint.names()
+        if _OWNER not in names:
+            if names:
+                raise StorageError(
+                    f"{work} is not empty and not the checkpoint of a run",
+                    subject="checkpoint",
+                    hint="choose another directory",
+                )
+            checkpoint.write(_OWNER, text.encode())
+            return False
+        old = json.loads(checkpoint.read(_OWNER))
     new = json.loads(text)
     changed = [name for name in new if old.get(name) != new[name]]
     if changed:
         raise StorageError(
-            f"the checkpoint {work} belongs to a run with another {' and '.join(changed)}: take another directory"
+            f"the checkpoint {work} belongs to a run with another {' and '.join(changed)}",
+            subject="checkpoint",
+            hint="choose another directory",
         )
     return True

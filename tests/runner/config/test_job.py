@@ -22,15 +22,17 @@ pytest.importorskip("pyspark")
 from skewless.groupings import GROUPINGS, Consistent, DynamicKey, Even
 from skewless.runner.applications.catalogue import APPS
 from skewless.runner.applications.sql import SqlApplication
-from skewless.runner.config.combining import make_combiner
+from skewless.runner.config.combiner_syntax import make_combiner
 from skewless.runner.config.job import Job, make_job
-from skewless.runner.config.schema import KEPT, make_schema, written
-from skewless.runner.config.tables import FLAGS, Definition
-from skewless.runner.inputs.base import FileInput, NamedStream
+from skewless.runner.config.names import FLAGS
+from skewless.runner.config.schema import SCHEMA_FILE, as_text, make_schema
+from skewless.runner.config.tables import Definition
+from skewless.runner.inputs.file import FileInput
 from skewless.runner.inputs.kafka import KafkaInput
+from skewless.runner.inputs.named_stream import NamedStream
 
 ROOT: Final = Path(__file__).parents[3]
-EXAMPLES: Final = [*sorted((ROOT / "examples").glob("*.toml")), KEPT.with_name("pipeline.toml")]
+EXAMPLES: Final = [*sorted((ROOT / "examples").glob("*.toml")), SCHEMA_FILE.with_name("pipeline.toml")]
 RUN: Final = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
 
 
@@ -69,7 +71,7 @@ def test_every_flag_has_its_place_in_the_file() -> None:
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag not in {"--set", "--column"}])
 def test_a_flag_and_its_key_have_the_same_default(flag: str) -> None:
     value: Any = Definition()
-    for part in FLAGS[flag].split("."):
+    for part in FLAGS[flag]:
         value = getattr(value, {"json": "as_json"}.get(part, part))
     default = options()[flag].default
     assert value == (() if default is None and isinstance(value, tuple) else default) or value == (default,)
@@ -110,7 +112,6 @@ def test_a_flag_takes_the_place_of_what_it_excludes(trades: Path) -> None:
 def test_a_file_and_flags_make_the_same_pipeline(tmp_path: Path) -> None:
     text = """
         app = "sessions"
-        gap = "1h"
         checkpoint = "check"
         follow = true
         trigger = "5s"
@@ -120,16 +121,15 @@ def test_a_file_and_flags_make_the_same_pipeline(tmp_path: Path) -> None:
         time = "at"
         [cost]
         ms = 1.5
-        kind = "cpu"
         [sink]
         output = ["kafka://b:2", "console"]
         [spark]
         packages = ["x:y:1", "z:z:2"]
         conf = { "spark.executor.cores" = 2, "spark.ui.enabled" = true }
     """
-    flags = {"--app": "sessions", "--gap": "1h", "--checkpoint": "check", "--follow": True, "--trigger": "5s",
+    flags = {"--app": "sessions", "--checkpoint": "check", "--follow": True, "--trigger": "5s",
              "--input": "kafka://a:1/clicks", "--key": "user", "--time": "at", "--process-ms": 1.5,
-             "--cost-kind": "cpu", "--output": "kafka://b:2", "--packages": "x:y:1,z:z:2"}  # fmt: skip
+             "--output": "kafka://b:2", "--packages": "x:y:1,z:z:2"}  # fmt: skip
     told, flagged = job(tmp_path, text), make_job(None, flags)
     assert told.pipeline == flagged.pipeline
     assert told.shows
@@ -257,7 +257,7 @@ EXPECTED: Final = [
     "4: verify: must be true or false; got 'yes'",
     "6: batch: a batch job neither follows its input nor sends to Kafka",
     "10: source.stream: unknown stream 'contry-skew-r80': did you mean 'country-skew-r80'?",
-    "11: source.input: source.stream, source.input and source.rate_source exclude each other",
+    "11: source.input: source.stream and source.input exclude each other. Keep one of them",
     "11: source.input: no such file or folder: no-such.csv",
     "12: source.tuples: must be a whole number of at least 1; got 0",
     "13: source.fields.price: unknown type 'dobule': did you mean 'double'?",
@@ -265,11 +265,11 @@ EXPECTED: Final = [
     "16: sql.kee: unknown; did you mean key?",
     "19: combine.m: unknown combiner 'cuont': did you mean 'count'?",
     "20: combine.key: results have a column of this name already",
-    "21: combine.top: k must be a whole number of at least 1; got 0",
+    "23: combine.top.k: must be a whole number of at least 1; got 0",
     "27: grouping.workers: must be a whole number; got 'ten'",
     "28: grouping.slak: unknown; did you mean slack?",
     "29: grouping.slack: consistent cannot take slack = 'x'",
-    "30: grouping.virtual_per_worker: virtual_per_worker must be",
+    "30: grouping.virtual_per_worker: must be a whole number of",
     "33: sink.output: sink.output console and json exclude each other",
     "33: sink.output: one directory and one address of Kafka at most",
     "36: observer.prometheus: observer.prometheus takes PORT or HOST:PORT",
@@ -289,24 +289,24 @@ def test_all_errors_at_once_with_line_and_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[source]\nstream = "zipf"\nkey = "x"', ":3: source.key: source.key, source.time and source.columns name"),
-        ('window = "1m"\n[source]\ninput = "trades"\nkey = "symbol"', ":1: window: windows need a time:"),
-        ('window = "1m"\n[source]\ninput = "trades"\n[sql]\nkey = "x"', ":1: window: windows need a time:"),
-        ('app = "vwap"\n[sql]\nkey = "x"', ":1: app: an app and the table sql exclude each other"),
+        ('[source]\nstream = "zipf"\nkey = "x"', ":3: source.key: names columns of source.input, which is missing"),
+        ('window = "1m"\n[source]\ninput = "trades"\nkey = "symbol"', ":1: window: windows need a time. Name the column of trades"),
+        ('window = "1m"\n[source]\ninput = "trades"\n[sql]\nkey = "x"', ":1: window: windows need a time. Name the column of trades"),
+        ('app = "vwap"\n[sql]\nkey = "x"', ":1: app: excludes the table sql. Keep one of them"),
         ('app = "count"\n[combine]\nn = "count"', ":2: combine: an app has results of its own"),
-        ('gap = "1m"', ":1: gap: gap is for app sessions; got app count"),
-        ('trigger = "1s"', ":1: trigger: trigger is for what follows its input"),
-        ('[observer]\nname = "x"', ":1: observer: there is nothing to observe for"),
+        ('gap = "1m"', ":1: gap: is for app sessions"),
+        ('trigger = "1s"', ":1: trigger: has no effect without follow. Set follow as well"),
+        ('[observer]\nname = "x"', ":1: observer: there is nothing to write metrics to. Set observer.influx, observer.prometheus"),
         ('[observer]\nlog = true\ntags = { worker = "x" }', ":3: observer.tags.worker: the tag 'worker' is taken"),
-        ('[source]\ninput = "trades"\ntime = "a"\n[sql]\nkey = "x"\ntime = "y"', ":6: sql.time: the time is told"),
-        ('[source]\ninput = "trades"\nkey = "at"\n[sql]\nkey = "x"', "an expression says what the key is"),
-        ("[source]\nrate_source = 5", ":2: source.rate_source: the rate source never ends: say with source.tuples"),
-        ("[source]\nscale = 0.1", ":2: source.scale: source.scale is for the stream that app runs on"),
-        ('[sql]\nkey = "x"\nvalues = { ts = "1" }', "a value cannot be called 'ts'"),
-        ('[sql]\nkey = "x"\n[combine]\nn = { sum = "x" }', "n is how many rows there were"),
+        ('[source]\ninput = "trades"\ntime = "a"\n[sql]\nkey = "x"\ntime = "y"', ":6: sql.time: the time is set twice, here and by source.time"),
+        ('[source]\ninput = "trades"\nkey = "at"\n[sql]\nkey = "x"', ":5: sql.key: the key is an expression: 'at' is not read"),
+        ("[source]\nrate_source = 5", ":2: source.rate_source: the rate source never ends. Set source.tuples"),
+        ("[source]\nscale = 0.1", ":2: source.scale: is for the stream that app runs on"),
+        ('[sql]\nkey = "x"\nvalues = { ts = "1" }', ":3: sql.values.ts: a value cannot be called 'ts'"),
+        ('[sql]\nkey = "x"\n[combine]\nn = { sum = "x" }', ":4: combine.n: n is the number of rows"),
         ('[sink]\noutput = "kafka://nowhere"', ":2: sink.output: a broker is written as host:port"),
         ('[observer]\ninflux = "http://me:secret@x:1"', ":2: observer.influx: "),
-        ('batch = true\ncheckpoint = "x"', "a batch job has no checkpoint"),
+        ('batch = true\ncheckpoint = "x"', ":2: checkpoint: a batch job has no checkpoint"),
         ('[grouping]\nname = "key"\nslack = 1', ":3: grouping.slack: unknown; known here: name, workers"),
         ('sink = "out"', ":1: sink: must be a table; got 'out'"),
     ],
@@ -352,7 +352,7 @@ def test_errors_of_flags_name_the_flag(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    assert KEPT.read_text(encoding="utf-8") == written(make_schema()), "python -m skewless.runner.config.schema"
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == as_text(make_schema()), "python -m skewless.runner.config.schema"
     with pytest.raises(SystemExit):
         main(["init", "--schema"])
     assert json.loads(capsys.readouterr().out) == make_schema()
@@ -360,7 +360,7 @@ def test_the_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture(scope="module")
 def validator() -> Draft202012Validator:
-    schema = json.loads(KEPT.read_text(encoding="utf-8"))
+    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
@@ -373,7 +373,7 @@ def test_examples_keep_to_the_schema_and_can_be_built(
     assert [error.message for error in validator.iter_errors(tomllib.loads(text))] == []
     schema = re.match(r"#:schema (\S+)\n", text)
     assert schema is not None
-    assert (example.parent / schema[1]).resolve() == KEPT
+    assert (example.parent / schema[1]).resolve() == SCHEMA_FILE
     assert job(trades, text).pipeline.grouping.n_workers > 1
 
 
@@ -416,16 +416,16 @@ def test_init_writes_a_file_that_can_be_built_and_keeps_yours(
     with pytest.raises(SystemExit) as caught:
         main(["init"])
     assert caught.value.code == 2
-    assert "pipeline.toml is there already: give --force" in capsys.readouterr().err
+    assert "pipeline.toml exists already. Choose another name, or overwrite it with --force" in capsys.readouterr().err
     assert (tmp_path / "pipeline.toml").read_text() == "mine"
     with pytest.raises(SystemExit):
         main(["init", "--force"])
-    assert (tmp_path / "pipeline.toml").read_text() == KEPT.with_name("pipeline.toml").read_text()
+    assert (tmp_path / "pipeline.toml").read_text() == SCHEMA_FILE.with_name("pipeline.toml").read_text()
 
 
 def test_what_is_commented_out_in_it_is_right() -> None:
     """Uncommented, table by table, each key is one that there is."""
-    text = KEPT.with_name("pipeline.toml").read_text()
+    text = SCHEMA_FILE.with_name("pipeline.toml").read_text()
     lines = [line.removeprefix("# ") if re.match(r"# [\[\w]+( =|\])", line) else line for line in text.splitlines()]
     assert len([line for line in lines if not line.startswith("#")]) > 40
     once: dict[str, str] = {}

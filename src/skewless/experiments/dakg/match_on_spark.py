@@ -57,7 +57,7 @@ def run_on_spark(spark: SparkSession, *, grouping: str, workers: int, tuples: in
 def _work(spark: SparkSession, grouping: Grouping, tuples: int) -> list[list[WorkerReport]]:
     """Run two micro-batches of a file each; return the reports of their workers."""
     from skewless.runner.applications.catalogue import HEAT_MAP  # noqa: PLC0415 - PySpark is an extra
-    from skewless.runner.inputs.base import FileInput  # noqa: PLC0415
+    from skewless.runner.inputs.file import FileInput  # noqa: PLC0415
     from skewless.runner.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
     from skewless.storage.ledger import Ledger  # noqa: PLC0415

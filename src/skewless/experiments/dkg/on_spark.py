@@ -63,7 +63,7 @@ def _with_fast_clock(grouping: Grouping) -> Grouping:
 
 
 def _run(spark: SparkSession, stream: str, grouping: Grouping, tuples: int, batch: int) -> dict[str, float]:
-    from skewless.runner.inputs.base import NamedStream  # noqa: PLC0415 - PySpark is an extra
+    from skewless.runner.inputs.named_stream import NamedStream  # noqa: PLC0415 - PySpark is an extra
     from skewless.runner.pipeline import Pipeline  # noqa: PLC0415
     from skewless.spark.work import Cost  # noqa: PLC0415
 

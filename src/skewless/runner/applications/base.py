@@ -1,4 +1,4 @@
-"""The contract of every application: what is computed of the rows of an input, from their columns to the result."""
+"""The contract of every application: what a run computes, from the columns of its input to the result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count
-from skewless.errors import SkewlessError, UnknownNameError
-from skewless.runner.applications.parsed import Parsed
+from skewless.errors import ColumnError, ConfigurationError, InputError, UnknownNameError
+from skewless.runner.applications.extraction import Extraction
 from skewless.spark.grouped import Grouped
 
 TIME: Final = "time"
@@ -22,28 +22,38 @@ TIME: Final = "time"
 class Application:
     """One thing to compute.
 
-    The result has `key`, the window where one is asked for, and `values`, all numbers; one of them is `n`, how many
-    rows there were. An application with state of its own overrides `compute` and `expected`.
+    The result has `key`, the window if there is one, and `values`, all numbers; one of them is `n`, the number of rows.
 
     Parameters
     ----------
-    name, summary: as the command line shows it.
-    roles: the columns it can read, each with the names it usually has; without any, it must be named.
-    needs: of each of these groups of roles, at least one must be found.
-    parse: makes `key` and the values of the columns found for the roles.
-    combiners: what is computed, by the name of its column.
-    plain: the same in Spark's own SQL, against which a run is verified.
-    tolerance: how far doubles may differ from the plain result, relative to the larger of the two. Sums of doubles
-        depend on the order of adding, which no two runs share.
-    stand_in: the stream that it runs on where no input is given; it reads records, not keys.
-    reads_lines: whether it takes the lines of a file apart itself, whatever the ending of the file says.
+    name : str
+        The name on the command line.
+    summary : str
+        One line about it.
+    roles : mapping
+        The columns it can read, each with the names it usually has; a column without usual names must be named.
+    needs : sequence
+        Groups of roles of which at least one must be found.
+    parse : callable
+        Makes `key` and the values of the columns found for the roles.
+    combiners : mapping
+        What is computed, by the name of its column.
+    plain : mapping
+        The same in Spark's own SQL, against which a run is verified.
+    tolerance : float
+        How far doubles may differ from the plain result, relative to the larger of the two. Sums of doubles depend on
+        the order of addition, which differs from run to run.
+    stand_in : str or None
+        The stream that it runs on without an input; it reads records, not keys.
+    reads_lines : bool
+        Whether it parses the lines of a file itself, whatever the ending of the file is.
     """
 
     name: str
     summary: str
     roles: Mapping[str, Sequence[str]]
     needs: Sequence[Sequence[str]]
-    parse: Callable[[Mapping[str, Column]], Parsed]
+    parse: Callable[[Mapping[str, Column]], Extraction]
     combiners: Mapping[str, Combiner] = field(default_factory=lambda: {"n": Count()})
     plain: Mapping[str, str] = field(default_factory=lambda: {"n": "count(*)"})
     tolerance: float = 0.0
@@ -66,54 +76,67 @@ class Application:
         return self.name
 
     @property
-    def needs_order(self) -> bool:
-        """Whether it has state of its own, for which each key needs one owner, and cuts time itself."""
-        return False
-
-    @property
     def reads_records(self) -> bool:
-        """Whether it takes whole records apart, instead of rows that have a key."""
+        """Whether it parses whole records, instead of rows that have a key."""
         return self.stand_in is not None
 
     @property
     def reads_any_column(self) -> bool:
-        """Whether it takes the columns as they are, whatever they hold."""
+        """Whether it reads columns by their own names, whatever they hold."""
         return False
 
     @property
     def knows_time(self) -> bool:
-        """Whether it finds the time of a row without being told its column."""
+        """Whether it finds the time of a row by itself."""
         return bool(self.roles.get(TIME))
 
-    def reads_as_text(self, column: str) -> bool:  # noqa: ARG002 - for those that have types for some
-        """Whether it wants a column of JSON as text, to say itself what a number is: a price in quotes is one too."""
-        return self.reads_records
+    def text_columns(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns of JSON that it reads as text and parses itself: a price in quotes is a number too."""
+        return list(columns) if self.reads_records else []
 
     def prepare(self, table: DataFrame) -> DataFrame:
-        """Make of what was read the table that `parse` is about; refuse one that lacks something."""
+        """Return the table that `parse` is about; refuse one that lacks something."""
         return table
 
-    def compute(self, grouped: Grouped, state: str | None) -> DataFrame:  # noqa: ARG002 - for those that need order
-        """Compute through a grouping; `state` is a directory for what keys keep, None in a batch job."""
+    def compute(self, grouped: Grouped) -> DataFrame:
+        """Compute the result through a grouping."""
         return grouped.agg(**self.combiners)
 
     def expected(self, rows: DataFrame, window: str | None) -> DataFrame:
-        """Compute the same with plain Spark."""
+        """Compute the result with plain Spark."""
         by = [sf.col("key")] + ([] if window is None else [sf.window("ts", window)])
         return rows.groupBy(*by).agg(*(sf.expr(text).alias(name) for name, text in self.plain.items()))
 
     def check(self, given: Mapping[str, str]) -> None:
-        """Refuse columns named for what this application does not read."""
+        """Refuse columns for roles that this application does not have.
+
+        Parameters
+        ----------
+        given : mapping
+            The columns that are named, by role.
+        """
         for role in given:
             if role not in self.roles:
-                hint = "" if role != "key" else f": {self.name} makes its keys of the text"
-                raise SkewlessError(f"{self.name} reads no column for {role!r}{hint}. It reads {', '.join(self.roles)}")
+                why = f": {self.name} makes its keys of the text" if role == "key" else ""
+                raise ConfigurationError(
+                    f"{self.name} reads no column for {role!r}{why}. It reads {', '.join(self.roles)}",
+                    subject=role if role in {"key", TIME} else "columns",
+                )
 
     def choose(self, columns: Sequence[str], given: Mapping[str, str], label: str) -> dict[str, list[str]]:
-        """Find the columns of each role: that which is given, else all that bear one of the usual names."""
+        """Return the columns of each role: the named one, or else all that have one of the usual names.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns of the input.
+        given : mapping
+            The columns that are named, by role.
+        label : str
+            The name of the input, for errors.
+        """
         self.check(given)
-        if not columns:
-            raise SkewlessError(f"{label} has no columns: it is empty, or no row of it can be read")
+        require_columns(columns, label)
         by_folded = {column.lower(): column for column in reversed(columns)}
         chosen: dict[str, list[str]] = {}
         for role, usual in self.roles.items():
@@ -122,14 +145,26 @@ class Application:
             elif given[role] in columns:
                 chosen[role] = [given[role]]
             else:
-                raise UnknownNameError(f"{role} column of {label}", given[role], columns)
+                raise UnknownNameError(
+                    f"{role} column of {label}",
+                    given[role],
+                    columns,
+                    subject=role if role in {"key", TIME} else "columns",
+                )
         for group in self.needs:
             if not any(chosen[role] for role in group):
-                wanted = " or ".join(group)
-                raise SkewlessError(
-                    f"{label} has no column that is known to hold the {wanted}: name it with --column "
-                    f"{group[-1]}=NAME. It has {', '.join(columns)}"
+                raise ColumnError(
+                    f"{label} has no column that is known to hold the {' or '.join(group)}. It has "
+                    f"{', '.join(columns)}",
+                    subject="columns",
+                    hint=f"name the column in {{columns}}, as in {group[-1]}=NAME",
                 )
-            if any(role in given for role in group):  # what is named goes before what is only found
+            if any(role in given for role in group):  # a named column goes before one that is only found
                 chosen |= {role: [] for role in group if role not in given}
         return {role: found for role, found in chosen.items() if found}
+
+
+def require_columns(columns: Sequence[str], label: str) -> None:
+    """Refuse an input without columns."""
+    if not columns:
+        raise InputError(f"{label} has no columns: it is empty, or no row of it can be read", subject="input")

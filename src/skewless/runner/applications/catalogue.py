@@ -1,4 +1,4 @@
-"""Applications: what is computed of the rows of an input, from their columns to the result.
+"""All applications by name.
 
 `count` counts rows per key. `word-count`, `vwap` and `hashtags` are the three of the DStream paper, section V. The next
 five read the real data sets of the DKG paper, Table 2, and `heat-map` that of the DAKG paper.
@@ -14,17 +14,17 @@ from pyspark.sql import Column
 from skewless.combiners import Count, Sum, Vwap
 from skewless.errors import UnknownNameError
 from skewless.runner.applications.base import TIME, Application
+from skewless.runner.applications.extraction import Extraction
 from skewless.runner.applications.parse_debs2013 import parse_cells
 from skewless.runner.applications.parse_trades import parse_trades
 from skewless.runner.applications.parse_tweets import parse_election, parse_hashtags, parse_tickers, parse_words
 from skewless.runner.applications.parse_wikipedia import parse_clicks, parse_languages, parse_pages
-from skewless.runner.applications.parsed import Parsed
 from skewless.runner.applications.sessionize import SessionApplication
 from skewless.streams import trades, twitter
 
 
-def _parse_keys(found: Mapping[str, Column]) -> Parsed:
-    return Parsed(columns=(found["key"].alias("key"),))
+def _parse_keys(found: Mapping[str, Column]) -> Extraction:
+    return Extraction(columns=(found["key"].alias("key"),))
 
 
 COUNT: Final = Application(
@@ -83,13 +83,13 @@ TICKER: Final = Application(
 def _of_lines(
     name: str,
     summary: str,
-    parse: Callable[[Mapping[str, Column]], Parsed],
+    parse: Callable[[Mapping[str, Column]], Extraction],
     stand_in: str,
     *,
     weight: str | None = None,
     times: Sequence[str] = (),
 ) -> Application:
-    """Make an application that takes lines apart, and counts them or adds up their weight."""
+    """Return an application that parses lines, and counts them or adds up their weight."""
     weighted = {} if weight is None else {weight: Sum(weight)}
     return Application(
         name=name,
@@ -138,12 +138,12 @@ APPS: Final = {
 
 
 def make_app(name: str) -> Application:
-    """Give an application by its name.
+    """Return an application by its name.
 
     >>> make_app("VWAP").values
     ['price', 'volume', 'n']
     """
     folded = name.strip().lower().replace("_", "-")
     if folded not in APPS:
-        raise UnknownNameError("app", name, APPS)
+        raise UnknownNameError("app", name, APPS, subject="app")
     return APPS[folded]

@@ -1,4 +1,4 @@
-"""Readings of the DEBS 2013 match as Spark sees them: a line becomes the cells of the field in which a sensor is."""
+"""Readings of the DEBS 2013 match: a line becomes the cells of the field that a sensor is in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from skewless.runner.applications.parsed import Parsed
+from skewless.runner.applications.extraction import Extraction
 from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS
 
 _WHOLE: Final = r"\A-?[0-9]{1,18}\z"
@@ -16,12 +16,12 @@ _HEADER: Final = r"\A(?:sensor_id|sid)\b"
 _PICOSECONDS: Final = 1_000_000  # per microsecond
 
 
-def parse_cells(found: Mapping[str, Column]) -> Parsed:
-    """Make four rows of a reading: their `key` is the cell of each grid in which the sensor is.
+def parse_cells(found: Mapping[str, Column]) -> Extraction:
+    """Make four rows of a reading: their `key` is the cell of each grid that the sensor is in.
 
-    Sensor, time, x and y must be whole numbers; the other fields must be there, but are not read. Off the field there
-    are no cells, and such a reading gives no rows; neither does a line that only names the fields, whatever stands at
-    its end. The time is that of the sensors, in seconds since they were switched on, as if that were 1970.
+    Sensor, time, x and y must be whole numbers; the other fields must exist, but are not read. A reading off the field
+    has no rows; neither has a line that only names the fields, whatever its end is. The time is that of the sensors, in
+    seconds since they were switched on, as if that were 1970.
     """
     line = found["text"]
     fields = sf.split(line, ",", -1)
@@ -38,7 +38,7 @@ def parse_cells(found: Mapping[str, Column]) -> Parsed:
     faults = [(sf.size(fields) != len(READING_FIELDS), f"the line does not have {len(READING_FIELDS)} fields")]
     for name, text in (("sensor", sensor), ("time", moment), ("x", x), ("y", y)):
         faults.append((~text.rlike(_WHOLE), f"the {name} is not a whole number"))
-    return Parsed(
+    return Extraction(
         columns=(sf.explode(sf.when(~is_header & on_field, cells)).alias("key"),),
         faults=tuple((~is_header & fault, why) for fault, why in faults),
         time=sf.timestamp_micros(_divided(moment.try_cast("bigint"), _PICOSECONDS)),
@@ -54,5 +54,5 @@ def _cell(places: list[tuple[Column, int, int]], grid: tuple[int, int]) -> Colum
 
 
 def _divided(number: Column, by: int) -> Column:
-    """Divide without a detour by doubles, which are too short for picoseconds."""
+    """Divide whole numbers: doubles are not precise enough for picoseconds."""
     return sf.call_function("div", number, sf.lit(by).cast("bigint"))

@@ -1,4 +1,4 @@
-"""Trades as Spark sees them: text fields become a symbol, a price and a volume, or a reason why not."""
+"""Trades: text fields become a symbol, a price and a volume, or a reason to reject the row."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from skewless.runner.applications.parsed import Parsed, stripped
+from skewless.runner.applications.extraction import Extraction, stripped
 
 _NUMBER: Final = r"\A[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\z"
 
 
-def parse_trades(found: Mapping[str, Column]) -> Parsed:
+def parse_trades(found: Mapping[str, Column]) -> Extraction:
     """Make `key`, `price` and `volume` of the columns of a trade.
 
-    A price or volume must be there, be a number as people write it (`167.41`, `1e3`; not `NaN`, `1,000` or `12f`) and
-    lie above zero. Without a volume nothing has changed hands: such records cancel or correct others, or say that there
-    was no trade. They would not change an average, but they would be counted as trades.
+    A price or volume must exist, be a number as people write it (`167.41`, `1e3`; not `NaN`, `1,000` or `12f`) and be
+    above zero. Records without a volume are no trades: they cancel or correct others, or report that there was no
+    trade. They would not change an average, but they would be counted.
     """
     symbol = stripped(found["key"])
     price, volume = stripped(found["price"]), stripped(found["volume"])
-    return Parsed(
+    return Extraction(
         columns=(
             symbol.alias("key"),
             price.try_cast("double").alias("price"),

@@ -1,4 +1,4 @@
-"""Tweets as Spark sees them: a text becomes its words, its hashtags, or its tickers."""
+"""Tweets: a text becomes its words, its hashtags, or its tickers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from skewless.runner.applications.parsed import Parsed, stripped
+from skewless.runner.applications.extraction import Extraction, stripped
 from skewless.streams.elections import ELECTION, ELECTION_PATTERN
 from skewless.streams.twitter import (
     APOSTROPHE_PATTERN,
@@ -21,7 +21,7 @@ from skewless.streams.twitter import (
 )
 
 
-def parse_words(found: Mapping[str, Column]) -> Parsed:
+def parse_words(found: Mapping[str, Column]) -> Extraction:
     """Make a row of each word of the text, its `key`.
 
     A word is a run of letters and digits of any script, with apostrophes inside, in lower case. Stop words, addresses
@@ -30,21 +30,21 @@ def parse_words(found: Mapping[str, Column]) -> Parsed:
     text = found["text"].cast("string")
     words = sf.regexp_extract_all(_plain(text), sf.lit(WORD_PATTERN), sf.lit(0))
     meaningful = sf.filter(words, lambda word: ~word.isin(*STOP_WORDS))
-    return Parsed(columns=(sf.explode(meaningful).alias("key"),), faults=((_is_blank(text), "no text"),))
+    return Extraction(columns=(sf.explode(meaningful).alias("key"),), faults=((_is_blank(text), "no text"),))
 
 
-def parse_hashtags(found: Mapping[str, Column]) -> Parsed:
+def parse_hashtags(found: Mapping[str, Column]) -> Extraction:
     """Make a row of each hashtag, its `key`: of a column that holds one, or of those in a text.
 
     A hashtag is a # and letters, digits and underscores of any script, at least one of them a letter, in lower case;
-    an emoji ends it. The # must not stand behind such a character, nor behind an &, where HTML writes a character. In a
-    column of hashtags the # may be missing, and digits will do.
+    an emoji ends it. The # must not follow such a character, nor an &, as in the character references of HTML. In a
+    column of hashtags the # may be missing, and digits alone are enough.
     """
     return _parse_tags(found, TAG_PATTERN, HASHTAG_PATTERN, "no hashtag", lambda tag: tag)
 
 
-def parse_election(found: Mapping[str, Column]) -> Parsed:
-    """Make a row of each hashtag as `parse_hashtags` does, where all that speak of the election have the same `key`."""
+def parse_election(found: Mapping[str, Column]) -> Extraction:
+    """Make a row of each hashtag as `parse_hashtags` does, with one `key` for all that mention the election."""
 
     def fold(tag: Column) -> Column:
         return sf.when(tag.rlike(ELECTION_PATTERN), ELECTION).otherwise(tag)
@@ -52,11 +52,11 @@ def parse_election(found: Mapping[str, Column]) -> Parsed:
     return _parse_tags(found, TAG_PATTERN, HASHTAG_PATTERN, "no hashtag", fold)
 
 
-def parse_tickers(found: Mapping[str, Column]) -> Parsed:
+def parse_tickers(found: Mapping[str, Column]) -> Extraction:
     """Make a row of each ticker, its `key`: of a column that holds one, or of those in a text.
 
     A ticker is a $ and one to six Latin letters, perhaps with a dot or an underscore and one or two more, in upper
-    case. A letter, digit, underscore or $ right before or behind it makes it something else. In a column of tickers the
+    case. With a letter, digit, underscore or $ next to it, it is none. In a column of tickers the
     $ may be missing.
     """
     return _parse_tags(found, TICKER_PATTERN, CASHTAG_PATTERN, "no ticker", sf.upper)
@@ -64,13 +64,13 @@ def parse_tickers(found: Mapping[str, Column]) -> Parsed:
 
 def _parse_tags(
     found: Mapping[str, Column], alone: str, inside: str, missing: str, fold: Callable[[Column], Column]
-) -> Parsed:
+) -> Extraction:
     if "key" in found:
         tag = sf.regexp_extract(sf.lower(stripped(found["key"])), alone, 1)
-        return Parsed(columns=(fold(tag).alias("key"),), faults=((sf.coalesce(tag, sf.lit("")) == "", missing),))
+        return Extraction(columns=(fold(tag).alias("key"),), faults=((sf.coalesce(tag, sf.lit("")) == "", missing),))
     text = found["text"].cast("string")
     tags = sf.transform(sf.regexp_extract_all(_plain(text), sf.lit(inside), sf.lit(1)), fold)
-    return Parsed(columns=(sf.explode(tags).alias("key"),), faults=((_is_blank(text), "no text"),))
+    return Extraction(columns=(sf.explode(tags).alias("key"),), faults=((_is_blank(text), "no text"),))
 
 
 def _plain(text: Column) -> Column:

@@ -1,4 +1,4 @@
-"""Sessions: the rows of a key that follow one another closely. Needs their order, and so state with one owner."""
+"""Sessions: the rows of a key that follow one another closely. They need order, and so state with one owner."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.durations import as_timedelta, parse_duration
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 from skewless.processors import KeyState, Processor, Row
 from skewless.runner.applications.base import Application
 from skewless.spark.grouped import Grouped
 
 
 class _LastSession(Processor):
-    """Keeps the last session of a key, and gives each session that rows have changed, as far as it goes by now."""
+    """Keeps the last session of a key, and returns every session that rows have changed, as it is so far."""
 
     state = "begin timestamp, last timestamp, n bigint"
     output = "window_start timestamp, seconds double, n bigint"
@@ -26,32 +26,48 @@ class _LastSession(Processor):
     def __init__(self, gap: timedelta) -> None:
         self._gap = gap
 
-    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
+    def process(
+        self,
+        key: tuple[Any, ...],  # noqa: ARG002 - a session is the same for every key
+        rows: Sequence[Row],
+        state: KeyState,
+    ) -> Iterable[Row]:
         for row in rows:
             now = row["ts"]
             if state and now - state["last"] > self._gap:
-                yield self._told(state)
+                yield self._as_row(state)
                 state.clear()
             state.update(begin=state.get("begin", now), last=max(now, state.get("last", now)), n=state.get("n", 0) + 1)
-        yield self._told(state)
+        yield self._as_row(state)
 
     @staticmethod
-    def _told(state: KeyState) -> Row:
+    def _as_row(state: KeyState) -> Row:
         seconds = (state["last"] - state["begin"]).total_seconds()
         return {"window_start": state["begin"], "seconds": seconds, "n": state["n"]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionApplication(Application):
-    """Rows and length of each session. A session ends where its key has no row for longer than `gap`.
+    """Rows and length of each session. A session ends when its key has no row for longer than `gap`.
 
     Rows of a key must come in the order of their times from micro-batch to micro-batch; within one they are sorted.
+
+    Parameters
+    ----------
+    gap : str
+        The longest silence within a session.
     """
 
     gap: str = "30 seconds"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gap", parse_duration(self.gap))
+
+    @staticmethod
+    def check_window(window: str | None) -> None:
+        """Refuse a window: a session is one already."""
+        if window is not None:
+            raise ConfigurationError("sessions cut time themselves", subject="window", hint="leave out {window}")
 
     @property
     def fingerprint(self) -> str:
@@ -61,16 +77,20 @@ class SessionApplication(Application):
     def values(self) -> list[str]:
         return ["seconds", "n"]
 
-    @property
-    def needs_order(self) -> bool:
-        return True
+    def process(self, grouped: Grouped, state: str | None) -> DataFrame:
+        """Compute the result through a grouping with one owner per key.
 
-    def compute(self, grouped: Grouped, state: str | None) -> DataFrame:
-        if "ts" not in grouped.df.columns:
-            raise SkewlessError("sessions need a time: name the column that holds it (--time)")
+        Parameters
+        ----------
+        grouped : Grouped
+            The rows.
+        state : str or None
+            Directory for the state of the keys; None in a batch job.
+        """
         return grouped.stateful(_LastSession(as_timedelta(self.gap)), state=state, order_by="ts")
 
-    def expected(self, rows: DataFrame, window: str | None) -> DataFrame:  # noqa: ARG002 - a session is the window
+    def expected(self, rows: DataFrame, window: str | None) -> DataFrame:
+        self.check_window(window)
         micros = f"unix_micros(session_window.end - INTERVAL {self.gap}) - unix_micros(session_window.start)"
         return (
             rows.groupBy("key", sf.session_window("ts", self.gap))

@@ -1,7 +1,7 @@
-"""SQL: an application made of expressions: what the key is, what the values are, which rows count, and when they were.
+"""SQL: an application made of expressions for the key, the values, the rows that count, and their time.
 
-An expression is evaluated as Spark does by default (ANSI): what cannot be computed is an error there. Here it must not
-stop the query, so each row is tried first, and set aside with the reason if that fails.
+Expressions are evaluated in ANSI mode, as is Spark's default: what cannot be computed is an error. It must not stop the
+query, so each row is tried first, and becomes a reject if that fails.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance, Vwap
-from skewless.errors import SkewlessError, UnknownNameError, errors_of, raise_all
-from skewless.runner.applications.base import TIME, Application
-from skewless.runner.applications.parsed import Parsed
-from skewless.runner.bad_rows import Fault
+from skewless.errors import ConfigurationError, UnknownNameError, errors_of, raise_all
+from skewless.runner.applications.base import TIME, Application, require_columns
+from skewless.runner.applications.extraction import Extraction, Fault
 from skewless.runner.timestamps import as_time
 from skewless.spark.deploy.session import reason_of
 from skewless.spark.merge import quoted
 
 RESERVED: Final = frozenset({"key", "ts"})
-"""Names that values cannot have: the rows that are grouped have them already."""
+"""Names that values cannot have: columns of the grouped rows have them already."""
 
 _READ: Final = "skewless_read"
 _NESTED: Final = ("array<", "map<", "struct<")
@@ -38,18 +37,23 @@ class SqlApplication(Application):
 
     Parameters
     ----------
-    key: what the rows are grouped by.
-    expressions: the values that combiners read, by name; a column of the input that is not among them is read as it is.
-    where: which rows count; those for which it is false or null are left out, and nothing of them is computed.
-    time: when a row was, for windows: a timestamp, or what Spark casts to one.
-    fields: types of columns that the input has as text, such as `double`; a row with something else is set aside.
+    key : str
+        What the rows are grouped by.
+    expressions : mapping
+        The values that combiners read, by name; columns of the input need no entry.
+    where : str or None
+        Condition for a row to count; where it is false or null, the row is left out and nothing of it is computed.
+    time : str or None
+        The time of a row, for windows: a timestamp, or what Spark casts to one.
+    fields : mapping
+        Types of columns that the input has as text, such as `double`; a row with something else is a reject.
     """
 
     name: str = "sql"
     summary: str = "combiners over expressions of your own"
     roles: Mapping[str, Sequence[str]] = field(default_factory=lambda: {TIME: ()})
     needs: Sequence[Sequence[str]] = ()
-    parse: Callable[[Mapping[str, Column]], Parsed] = field(init=False, repr=False, compare=False)
+    parse: Callable[[Mapping[str, Column]], Extraction] = field(init=False, repr=False, compare=False)
     tolerance: float = 1e-9
     key: str
     expressions: Mapping[str, str] = field(default_factory=dict)
@@ -61,10 +65,16 @@ class SqlApplication(Application):
         read = [column for combiner in self.combiners.values() for column in combiner.columns]
         for name in (*self.expressions, *read):
             if name in RESERVED:
-                raise SkewlessError(f"a value cannot be called {name!r}, rows have that already: take another name")
+                raise ConfigurationError(
+                    f"a value cannot be called {name!r}: rows have a column of this name already",
+                    subject=f"expressions.{name}" if name in self.expressions else "combiners",
+                    hint="choose another name",
+                )
         combiners = {**self.combiners} if "n" in self.combiners else {**self.combiners, "n": Count()}
         if combiners["n"] != Count():
-            raise SkewlessError("n is how many rows there were: give another name to what is combined")
+            raise ConfigurationError(
+                "n is the number of rows", subject="combiners.n", hint="choose another name for this result"
+            )
         object.__setattr__(self, "combiners", combiners)
         plain = {name: plain_sql(combiner) for name, combiner in combiners.items()}
         object.__setattr__(self, "plain", {name: text for name, text in plain.items() if text is not None})
@@ -76,8 +86,8 @@ class SqlApplication(Application):
 
     @property
     def fingerprint(self) -> str:
-        told = (self.key, dict(self.expressions), self.where, self.time, dict(self.fields))
-        return json.dumps([*told, {name: repr(combiner) for name, combiner in self.combiners.items()}])
+        written = (self.key, dict(self.expressions), self.where, self.time, dict(self.fields))
+        return json.dumps([*written, {name: repr(combiner) for name, combiner in self.combiners.items()}])
 
     @property
     def reads_records(self) -> bool:
@@ -91,32 +101,33 @@ class SqlApplication(Application):
     def knows_time(self) -> bool:
         return self.time is not None
 
-    def reads_as_text(self, column: str) -> bool:
-        return column in self.fields
+    def text_columns(self, columns: Sequence[str]) -> list[str]:
+        return [column for column in columns if column in self.fields]
 
     def check(self, given: Mapping[str, str]) -> None:
         for role, column in given.items():
             if role != TIME and column not in self.fields:
-                raise SkewlessError(f"an expression says what the key is: leave out --key and --column; got {column!r}")
+                raise ConfigurationError(
+                    f"the key is an expression: {column!r} is not read", subject="sql.key", hint="leave the column out"
+                )
 
     def choose(self, columns: Sequence[str], given: Mapping[str, str], label: str) -> dict[str, list[str]]:
-        """Take all columns; the time from the one that is named."""
+        """Return all columns; the time from the one that is named."""
         self.check(given)
-        if not columns:
-            raise SkewlessError(f"{label} has no columns: it is empty, or no row of it can be read")
+        require_columns(columns, label)
         for column in given.values():
             if column not in columns:
-                raise UnknownNameError(f"column of {label}", column, columns)
+                raise UnknownNameError(f"column of {label}", column, columns, subject=f"fields.{column}")
         return {"row": list(columns)} | ({TIME: [given[TIME]]} if TIME in given else {})
 
     def prepare(self, table: DataFrame) -> DataFrame:
-        """Give the fields their types, and refuse expressions that Spark cannot make sense of."""
+        """Cast the fields to their types, and refuse expressions that Spark does not understand."""
         if self.fields:
             read = sf.struct(*(sf.col(quoted(name)).alias(name) for name in self.fields))
             typed = {name: _typed(table, name, kind) for name, kind in self.fields.items()}
             table = table.withColumn(_READ, read).withColumns(typed)
-        named = [(what, text, _computed(what, text)) for what, text in self._named()]
-        raise_all([line for one in named for line in errors_of(partial(_require, table, *one))])
+        checks = [partial(_require, table, *expression) for expression in self._all()]
+        raise_all([error for check in checks for error in errors_of(check)])
         return table
 
     @property
@@ -125,30 +136,30 @@ class SqlApplication(Application):
         read = dict.fromkeys(column for combiner in self.combiners.values() for column in combiner.columns)
         return {name: self.expressions.get(name, quoted(name)) for name in read}
 
-    def _named(self) -> Iterator[tuple[str, str]]:
-        """Give every expression with the place that it has in a pipeline file."""
+    def _all(self) -> Iterator[tuple[str, str, str]]:
+        """Return the parameter of every expression, its text, and what is computed of it."""
         if self.where is not None:
-            yield "sql.where", self.where
-        yield "sql.key", self.key
+            yield "where", self.where, self.where
+        yield "key", self.key, self.key
         if self.time is not None:
-            yield "sql.time", self.time
+            yield "time", self.time, _timestamp(self.time)
         for name, text in self._values.items():
             reader = next(own for own, combiner in self.combiners.items() if name in combiner.columns)
-            yield f"sql.values.{name}" if name in self.expressions else f"combine.{reader}", text
+            yield f"expressions.{name}" if name in self.expressions else f"combiners.{reader}", text, text
 
-    def _parse(self, _: Mapping[str, Column]) -> Parsed:
+    def _parse(self, _: Mapping[str, Column]) -> Extraction:
         faults: list[Fault] = []
         for name, kind in self.fields.items():
             read, typed = sf.col(f"{_READ}.{quoted(name)}"), sf.col(quoted(name))
             faults.append((read.isNotNull() & typed.isNull(), f"the field {name!r} is not of type {kind}"))
-        named = [(what, text, _computed(what, text)) for what, text in self._named()]
-        why = sf.coalesce(*(sf.when(_fails(own), f"cannot compute {what}: {text}") for what, text, own in named))
-        whole = ", ".join(f"({own}\n)" for what, _, own in named if what != "sql.where")
-        faults.append((_fails(self._of_kept(f"struct({whole})")), why))  # one try for a row that is in order
+        reasons = [sf.when(_fails(computed), f"cannot compute {text}") for _, text, computed in self._all()]
+        why = sf.coalesce(*reasons)
+        whole = ", ".join(f"({computed}\n)" for what, _, computed in self._all() if what != "where")
+        faults.append((_fails(self._of_kept(f"struct({whole})")), why))  # a good row is tried only once
         if self.time is not None:
             faults.append((sf.expr(self._of_kept(f"{_timestamp(self.time)} IS NULL")), f"no time: {self.time}"))
         values = (sf.expr(text).alias(name) for name, text in self._values.items())
-        return Parsed(
+        return Extraction(
             columns=(sf.expr(self.key).alias("key"), *values),
             faults=tuple(faults),
             time=None if self.time is None else sf.expr(_timestamp(self.time)),
@@ -160,7 +171,7 @@ class SqlApplication(Application):
 
 
 def plain_sql(combiner: Combiner) -> str | None:
-    """Write a combiner as an aggregate of Spark's own; None for estimates, which no two ways of merging share.
+    """Return a combiner as an aggregate of Spark's own; None for estimates, which depend on the way of merging.
 
     >>> plain_sql(Sum("price")), plain_sql(Count())
     ('sum(`price`)', 'count(*)')
@@ -188,16 +199,13 @@ def _typed(table: DataFrame, name: str, kind: str) -> Column:
     return as_time(column, own) if kind.lower() == "timestamp" else column.try_cast(kind)
 
 
-def _require(table: DataFrame, what: str, text: str, computed: str) -> None:
+def _require(table: DataFrame, parameter: str, text: str, computed: str) -> None:
     try:
         table.select(sf.expr(text))
-        table.where(_fails(computed))  # where there is no place for an aggregate
+        table.where(_fails(computed))  # fails for an aggregate
     except (AnalysisException, ParseException) as error:
-        raise SkewlessError(f"{what}: cannot make sense of {text!r}: {reason_of(error)}") from error
-
-
-def _computed(what: str, text: str) -> str:
-    return _timestamp(text) if what == "sql.time" else text
+        problem = f"Spark does not understand {text!r}: {reason_of(error)}"
+        raise ConfigurationError(problem, subject=parameter) from error
 
 
 def _timestamp(text: str) -> str:
@@ -205,9 +213,9 @@ def _timestamp(text: str) -> str:
 
 
 def _fails(text: str) -> Column:
-    """Say whether computing an expression raises an error.
+    """Return whether computing an expression raises an error.
 
-    `try_to_binary` is the function of Spark's that turns any error of its argument into a null. The expression stands
-    in a lambda, for otherwise Spark computes what it has in common with others beforehand, and outside of the try.
+    `try_to_binary` is the function of Spark's that turns any error of its argument into a null. The expression is in a
+    lambda, because otherwise Spark computes the parts that it shares with others first, outside of the try.
     """
     return sf.expr(f"try_to_binary(CAST(transform(array(0), skewless_ -> ({text}\n)) AS STRING), 'utf-8') IS NULL")

@@ -1,1 +1,1 @@
-"""What a run is, as flags and pipeline files tell it: read, checked as a whole, and made into a pipeline."""
+"""The configuration of a run: flags and pipeline files, checked as a whole and made into a pipeline."""

@@ -1,74 +1,90 @@
-"""What cannot stand side by side in a definition."""
+"""Settings of a definition that contradict each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from skewless.errors import ConfigurationError
 from skewless.producing.kafka_address import SCHEME
 from skewless.runner.applications.catalogue import make_app
-from skewless.runner.config.pipeline_file import Told
+from skewless.runner.config.settings import Settings
 from skewless.runner.config.tables import Definition
-from skewless.runner.config.toml_lines import Path
-
-Found = Iterator[tuple[Path, str]]
 
 _TAKEN: Final = frozenset({"key", "ts", "batch", "window", "window_start", "window_end"})
 
 
-def contradictions(definition: Definition, told: Told) -> Found:
-    """Tell what cannot stand side by side, and by which key."""
-    yield from _in_source(definition, told)
-    yield from _in_sql(definition, told)
+def contradictions(definition: Definition, settings: Settings) -> Iterator[ConfigurationError]:
+    """Return an error for each contradiction; its subject is the parameter to leave out or to change."""
+    yield from _in_source(definition, settings)
+    yield from _in_sql(definition, settings)
     yield from _in_targets(definition)
 
 
 def directories(definition: Definition) -> list[str]:
-    """Give those of the outputs that are directories."""
+    """Return those of the outputs that are directories."""
     return [one for one in definition.sink.output if one not in {"memory", "console"} and not one.startswith(SCHEME)]
 
 
-def _in_source(definition: Definition, told: Told) -> Found:
+def _in_source(definition: Definition, settings: Settings) -> Iterator[ConfigurationError]:
     source = definition.source
-    given = [name for name in ("stream", "input", "rate_source") if told.has("source", name)]
+    given = [name for name in ("stream", "input", "rate_source") if settings.has("source", name)]
     if len(given) > 1:
-        yield ("source", given[-1]), "--stream, --input and --rate-source exclude each other: give one of them"
+        both = " and ".join(f"{{{name}}}" for name in given)
+        yield ConfigurationError(f"{both} exclude each other", subject=given[-1], hint="keep one of them")
     if "input" not in given:
         for name in ("key", "time", "columns", "fields"):
             if getattr(source, name):
-                yield ("source", name), "--key, --time and --column name columns of --input: give the file as well"
+                yield ConfigurationError(
+                    f"{{{name}}} names columns of {{input}}, which is missing", subject=name, hint="set {input} as well"
+                )
     elif source.tuples is not None:
-        yield ("source", "tuples"), "--tuples is for --stream and --rate-source: files are read to their end"
+        yield ConfigurationError(
+            "{tuples} is for streams: files and topics are read to their end", subject="tuples", hint="leave it out"
+        )
     if source.rate_source is not None and source.tuples is None:
-        yield ("source", "rate_source"), "the rate source never ends: say with --tuples when to stop"
+        yield ConfigurationError(
+            "the rate source never ends", subject="rate_source", hint="set {tuples}, after which it stops"
+        )
     stand_in = None if definition.sql is not None else make_app(definition.app).stand_in
     if source.scale is not None and (given or stand_in is None):
-        message = "--scale is for the stream that --app runs on without an input: leave it out, or the input"
-        yield ("source", "scale"), message
+        yield ConfigurationError(
+            "{scale} is for the stream that {app} runs on without an input", subject="scale", hint="leave it out"
+        )
 
 
-def _in_sql(definition: Definition, told: Told) -> Found:
+def _in_sql(definition: Definition, settings: Settings) -> Iterator[ConfigurationError]:
     source, sql = definition.source, definition.sql
-    if sql is not None and told.has("app"):
-        yield ("app",), "an app and the table sql exclude each other: leave out one of them"
+    if sql is not None and settings.has("app"):
+        yield ConfigurationError("{app} excludes the table {sql}", subject="app", hint="keep one of them")
     if sql is not None and sql.time is not None and source.time is not None:
-        yield ("sql", "time"), "the time is told twice: leave out sql.time or --time"
+        yield ConfigurationError("the time is set twice, here and by {time}", subject="sql.time", hint="keep one")
     if sql is None and definition.combine:
-        yield ("combine",), "an app has results of its own: say in the table sql what is combined"
+        yield ConfigurationError(
+            "an app has results of its own", subject="combine", hint="replace {app} by the table {sql}"
+        )
     if sql is None and source.fields:
-        yield ("source", "fields"), "types of fields are for expressions: give the table sql as well"
+        yield ConfigurationError(
+            "types of fields are for expressions", subject="fields", hint="add the table {sql}, or leave them out"
+        )
     for name in definition.combine:
         if name in _TAKEN:
-            yield ("combine", name), "results have a column of this name already: take another"
+            yield ConfigurationError(
+                "results have a column of this name already", subject=f"combine.{name}", hint="choose another name"
+            )
     if definition.gap is not None and (sql is not None or make_app(definition.app).name != "sessions"):
-        yield ("gap",), f"--gap is for --app sessions; got --app {definition.app}"
+        yield ConfigurationError("{gap} is for {app} sessions", subject="gap", hint="leave it out")
 
 
-def _in_targets(definition: Definition) -> Found:
+def _in_targets(definition: Definition) -> Iterator[ConfigurationError]:
     observer, output = definition.observer, definition.sink.output
     if (observer.name or observer.tags) and not (observer.influx or observer.prometheus or observer.log):
-        yield ("observer",), "there is nothing to observe for: give influx, prometheus or log as well"
+        yield ConfigurationError(
+            "there is nothing to write metrics to", subject="observer", hint="set {influx}, {prometheus} or {log}"
+        )
     if "console" in output and definition.as_json:
-        yield ("sink", "output"), "--output console and --json exclude each other: both want standard output"
+        yield ConfigurationError(
+            "{output} console and {json} exclude each other: both write to standard output", subject="output"
+        )
     if max(len(directories(definition)), sum(one.startswith(SCHEME) for one in output)) > 1:
-        yield ("sink", "output"), "one directory and one address of Kafka at most"
+        yield ConfigurationError(subject="output", expected="at most one directory and one Kafka address")

@@ -1,9 +1,9 @@
-"""From what a user told to a run: everything that is wrong with it at once, or the pipeline and what belongs to it."""
+"""From settings to a run: everything that is wrong with them at once, or the pipeline and what belongs to it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import partial
 from pathlib import Path as File
@@ -18,33 +18,36 @@ from skewless.runner.applications.catalogue import COUNT, make_app
 from skewless.runner.applications.sessionize import SessionApplication
 from skewless.runner.applications.sql import SqlApplication
 from skewless.runner.config.conflicts import contradictions, directories
-from skewless.runner.config.pipeline_file import Errors, Told, listen, understand, unknown
+from skewless.runner.config.settings import PlacedError, Settings, make_definition, read_settings, unknown_key
 from skewless.runner.config.tables import Definition
 from skewless.runner.config.toml_lines import Path
-from skewless.runner.inputs.base import FileInput, Input, NamedStream, RateInput
+from skewless.runner.inputs.base import Input
+from skewless.runner.inputs.file import FileInput
 from skewless.runner.inputs.kafka import KafkaInput
+from skewless.runner.inputs.named_stream import NamedStream
+from skewless.runner.inputs.rate import RateInput
 from skewless.runner.pipeline import Pipeline
 from skewless.spark.work import Cost
 
 DEFAULT_STREAM: Final = "country-skew-r80"
 DEFAULT_SCALE: Final = 0.01
 DEFAULT_TUPLES: Final = 100_000
-"""Of an application's stand-in where neither is given: the first tuples of a stream that is the same throughout."""
+"""Of an application's stand-in where neither is set: the first tuples of a stream that is the same throughout."""
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A pipeline, what the rest of the definition asks for, and where it was told."""
+    """A pipeline, the rest of its definition, and the settings that both were made of."""
 
     pipeline: Pipeline
     definition: Definition
-    told: Told
+    settings: Settings
 
     @property
     def shows(self) -> bool:
-        """Whether what each micro-batch changes is to be printed."""
+        """Whether to print what each micro-batch changes."""
         return "console" in self.definition.sink.output
 
     @property
@@ -57,85 +60,95 @@ class Job:
 
     @property
     def query(self) -> Query:
-        """What observers call it."""
-        observer, file = self.definition.observer, self.told.file
+        """The name and the tags of its metrics."""
+        observer, file = self.definition.observer, self.settings.file
         name = observer.name or (self.pipeline.input.label if file is None else File(file).stem)
         return Query(name=name, tags={"grouping": self.pipeline.grouping.name, **observer.tags})
 
+    def place(self, error: SkewlessError) -> SkewlessError:
+        """Return an error of the run with the lines and keys, or the flags, that it is about."""
+        scope = "sql" if isinstance(self.pipeline.app, SqlApplication) else ""
+        return self.settings.place_all(error, scope=scope)
+
 
 def make_job(file: str | None, flags: Mapping[str, Any]) -> Job:
-    """Read a pipeline file, or none, put flags on top, and make the run; raise everything that is wrong at once."""
-    told = listen(file, flags)
-    definition, errors = understand(told)
-    broken = [path for path, _ in errors]
-    for path, message in contradictions(definition, told):
-        if not any(other[: len(path)] == path for other in broken):  # of what cannot be used, that is enough to say
-            errors.append((path, message))
-    making = _Making(told, errors)
-    grouping = making.grouping(definition)
-    app = making.attempt((), lambda: _make_app(definition))
-    place = ("source", "input") if definition.source.input else ("source",)
-    source = making.attempt(place, lambda: _make_input(definition, app or COUNT))
-    cost = making.attempt(("cost",), lambda: Cost(ms=definition.cost.ms, kind=definition.cost.kind))
-    sink = making.attempt(("sink", "output"), lambda: _address(definition))
-    observer = definition.observer
-    making.attempt(("observer",), lambda: Query(name=observer.name or "query", tags=observer.tags))
-    settings = _settings(definition)
-    pipeline = making.attempt(
-        (),
+    """Read a pipeline file, or none, put flags on top, and make the run; raise everything that is wrong at once.
+
+    Parameters
+    ----------
+    file : str or None
+        The pipeline file.
+    flags : mapping
+        Values by flag, such as `--workers`.
+    """
+    settings = read_settings(file, flags)
+    definition, errors = make_definition(settings)
+    unusable = [error.path for error in errors]
+    for contradiction in contradictions(definition, settings):
+        placed = settings.place(contradiction)
+        if not any(path[: len(placed.path)] == placed.path for path in unusable):  # one error for each key is enough
+            errors.append(placed)
+    attempts = _Attempts(settings, errors)
+    grouping = attempts.grouping(definition)
+    app = attempts.make(lambda: _make_app(definition), scope="sql")
+    place = ("source", "input") if definition.source.input else ("source", "stream")
+    source = attempts.make(lambda: _make_input(definition, app or COUNT), place)
+    cost = attempts.make(lambda: Cost(ms=definition.cost.ms, kind=definition.cost.kind), ("cost", "ms"), scope="cost")
+    sink = attempts.make(lambda: _address(definition), ("sink", "output"))
+    for tag, value in definition.observer.tags.items():
+        attempts.make(partial(Query, name="query", tags={tag: value}), ("observer", "tags", tag))
+    pipeline = attempts.make(
         lambda: Pipeline(
-            # What could not be made is stood in for, so that contradictions among the rest are told as well.
+            # A stand-in for what could not be made, so that contradictions among the rest are reported as well.
             input=source if source and app else NamedStream(name=DEFAULT_STREAM),
             app=app if source and app else COUNT,
             grouping=grouping or make_grouping("auto", workers=1),
             cost=cost if cost and cost.ms else None,
             sink=sink,
-            **settings,
+            **_pipeline_settings(definition),
         ),
     )
-    raise_all([SkewlessError(line) for line in told.sorted(errors)])
+    raise_all(attempts.sorted_errors)
     assert pipeline is not None  # noqa: S101 - otherwise there are errors
-    return Job(pipeline=pipeline, definition=definition, told=told)
+    return Job(pipeline=pipeline, definition=definition, settings=settings)
 
 
 @dataclass(frozen=True)
-class _Making:
-    """Makes one thing after the other, and gathers what goes wrong."""
+class _Attempts:
+    """Makes the parts of a run one after the other, and collects what goes wrong."""
 
-    told: Told
-    errors: Errors
+    settings: Settings
+    errors: list[PlacedError] = field(default_factory=list)
 
-    def attempt(self, table: Path, make: Callable[[], Made]) -> Made | None:
+    @property
+    def sorted_errors(self) -> list[PlacedError]:
+        by_text = {error.problem: error for error in self.errors}
+        return sorted(by_text.values(), key=lambda error: error.line)
+
+    def make(self, make: Callable[[], Made], place: Path = (), *, scope: str = "") -> Made | None:
         made: list[Made] = []
         found = errors_of(lambda: made.append(make()))
-        self.errors.extend((self.told.blame(table, str(error)), str(error)) for error in found)
+        self.errors.extend(self.settings.place(error, place, scope=scope) for error in found)
         return made[0] if made else None
 
     def grouping(self, definition: Definition) -> Grouping | None:
         """Try each parameter alone, then all together."""
         name, workers = definition.grouping.name, definition.grouping.workers
-        given = {
+        parameters = {
             parameter: tuple(value) if isinstance(value, list) else value
             for parameter, value in (definition.grouping.model_extra or {}).items()
         }
         known = [one.name for one in fields_of(find_grouping(name)) if one.name != "workers"]
-        wrong: Errors = []
-        for parameter, value in given.items():
+        n_errors = len(self.errors)
+        for parameter, value in parameters.items():
+            place = ("grouping", parameter)
             if parameter not in known:
-                wrong.append((("grouping", parameter), unknown(parameter, [*known, "name", "workers"])))
+                self.errors.append(self.settings.place(unknown_key(parameter, [*known, "name", "workers"]), place))
             else:
-                found = errors_of(partial(_make_grouping, name, workers, {parameter: value}))
-                wrong += [(("grouping", parameter), str(error)) for error in found]
-        self.errors.extend(wrong)
-        return None if wrong else self.attempt(("grouping",), lambda: _make_grouping(name, workers, given))
-
-
-def _make_grouping(name: str, workers: int, parameters: Mapping[str, Any]) -> Grouping:
-    try:
-        return make_grouping(name, workers=workers, **parameters)
-    except (TypeError, AttributeError) as error:  # a text where a number belongs
-        given = ", ".join(f"{parameter} = {value!r}" for parameter, value in parameters.items())
-        raise SkewlessError(f"{name} cannot take {given}: it is of the wrong type") from error
+                self.make(partial(make_grouping, name, workers=workers, **{parameter: value}), place)
+        if len(self.errors) > n_errors:
+            return None
+        return self.make(lambda: make_grouping(name, workers=workers, **parameters), ("grouping",))
 
 
 def _address(definition: Definition) -> Address | None:
@@ -161,7 +174,7 @@ def _make_app(definition: Definition) -> Application:
 def _make_input(definition: Definition, app: Application) -> Input:
     source = definition.source
     if source.input is not None:
-        # A field stands for itself: under a name that no role has, for it may be called key or time.
+        # A field is its own role, under a name that no role has: it may be called key or time.
         fields = source.fields if definition.sql is not None else {}
         typed = {f"field {name}": name for name in fields if name != source.time}
         columns = tuple(({role.lower(): column for role, column in source.columns.items()} | typed).items())
@@ -185,8 +198,8 @@ def _make_input(definition: Definition, app: Application) -> Input:
     )
 
 
-def _settings(definition: Definition) -> dict[str, Any]:
-    """Give what a pipeline takes as it stands, and where rejects go unless that is told."""
+def _pipeline_settings(definition: Definition) -> dict[str, Any]:
+    """Return what a pipeline takes unchanged, and where rejects go by default."""
     names = ("batch", "window", "watermark", "checkpoint", "ledger", "follow", "trigger", "verify", "seed")
     output = (*directories(definition), None)[0]
     checkpoint = definition.checkpoint and f"{definition.checkpoint.rstrip('/')}/run"

@@ -1,6 +1,6 @@
-"""The JSON schema of pipeline files, for editors: made of the tables, kept beside them, and never edited by hand.
+"""The JSON schema of pipeline files, for editors: generated from the tables and stored beside them.
 
-`python -m skewless.runner.config.schema` writes it anew.
+`python -m skewless.runner.config.schema` writes it again.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Final
 
 from skewless.runner.config.tables import Definition
 
-KEPT: Final = Path(__file__).with_name("pipeline.schema.json")
+SCHEMA_FILE: Final = Path(__file__).with_name("pipeline.schema.json")
 
 
 def make_schema() -> dict[str, Any]:
-    """Make the schema of the tables."""
+    """Return the schema of the tables."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Definition.model_json_schema()}
 
 
-def written(schema: dict[str, Any]) -> str:
-    """Write a schema as it is kept."""
+def as_text(schema: dict[str, Any]) -> str:
+    """Return a schema as the text of its file."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    KEPT.write_text(written(make_schema()), encoding="utf-8")
+    SCHEMA_FILE.write_text(as_text(make_schema()), encoding="utf-8")

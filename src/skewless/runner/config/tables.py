@@ -1,7 +1,7 @@
-"""The tables of a pipeline file. One definition: what a run can be told, with defaults, checks and JSON schema.
+"""The tables of a pipeline file: the one definition of a run's settings, their defaults, checks and JSON schema.
 
-Flags of `skewless run` fill the same tables (`FLAGS`). What one key alone can be wrong about is checked here; how they
-fit together, in `build`.
+Flags of `skewless run` fill the same tables (see `names`). Each key is checked alone here; whether keys fit together,
+in `conflicts` and `job`.
 """
 
 from __future__ import annotations
@@ -13,53 +13,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from skewless.combiners import Combiner
 from skewless.durations import parse_duration
-from skewless.errors import SkewlessError, UnknownNameError
+from skewless.errors import ConfigurationError, UnknownNameError
 from skewless.groupings import find_grouping
 from skewless.observing import InfluxSink
 from skewless.observing.prometheus import host_and_port
 from skewless.runner.applications.catalogue import APPS, make_app
-from skewless.runner.config.combining import combiner_schema, make_combiner
-from skewless.runner.config.parameters import grouping_schema
+from skewless.runner.config.combiner_syntax import combiner_schema, make_combiner
+from skewless.runner.config.parameter_schema import grouping_schema
 from skewless.streams import make_stream
-
-FLAGS: Final = {
-    "--grouping": "grouping.name",
-    "--workers": "grouping.workers",
-    "--set": "grouping",
-    "--app": "app",
-    "--gap": "gap",
-    "--stream": "source.stream",
-    "--input": "source.input",
-    "--rate-source": "source.rate_source",
-    "--key": "source.key",
-    "--time": "source.time",
-    "--column": "source.columns",
-    "--scale": "source.scale",
-    "--sources": "source.sources",
-    "--tuples": "source.tuples",
-    "--rate": "source.rate",
-    "--batch-size": "source.batch_size",
-    "--process-ms": "cost.ms",
-    "--cost-kind": "cost.kind",
-    "--batch": "batch",
-    "--window": "window",
-    "--watermark": "watermark",
-    "--output": "sink.output",
-    "--rejects": "sink.rejects",
-    "--follow": "follow",
-    "--trigger": "trigger",
-    "--ledger": "ledger",
-    "--checkpoint": "checkpoint",
-    "--verify": "verify",
-    "--seed": "seed",
-    "--packages": "spark.packages",
-    "--jars": "spark.jars",
-    "--archive": "spark.archive",
-    "--master": "spark.master",
-    "--spark-log": "spark.log",
-    "--json": "json",
-}
-"""Where in a pipeline file each flag of `skewless run` has its place."""
 
 _SIMPLE: Final = (
     *("string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
@@ -92,7 +53,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _checked(check: Any) -> AfterValidator:
-    """Let a function refuse a value, and keep the value."""
+    """Return a validator that keeps the value, unless a function refuses it."""
 
     def keep(value: Any) -> Any:
         check(value)
@@ -103,7 +64,7 @@ def _checked(check: Any) -> AfterValidator:
 
 def _positive(value: float) -> None:
     if not 0 < value < float("inf"):
-        raise SkewlessError(f"must be a number above 0; got {value:g}")
+        raise ConfigurationError(subject="scale", expected="a number above 0", value=value)
 
 
 _TEXTS: Final = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
@@ -118,66 +79,66 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class Table(BaseModel):
-    """What all tables share: nothing is converted, nothing unknown is passed over."""
+    """The base of all tables: nothing is converted, unknown keys are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Source(Table):
-    """Where rows come from. One of `stream`, `input` and `rate_source`; without any, the stand-in of the app."""
+    """Where rows come from: one of `stream`, `input` and `rate_source`; without any, the stand-in of the app."""
 
     stream: Annotated[str, _checked(make_stream)] | None = None
     """A named stream, such as country-skew-r80; see `skewless streams`."""
     input: str | None = None
     """A file or a folder of text, CSV, TSV, JSON lines (also .gz) or Parquet; or kafka://host:port/topic?option=value."""
     rate_source: AtLeastOne | None = None
-    """Spark's rate source: so many rows per second, until `tuples` came."""
+    """Rows per second of Spark's rate source, which stops after `tuples`."""
     key: str | None = None
     """The column of `input` that holds the key. For an expression see the table `sql`."""
     time: str | None = None
     """The column of `input` that holds the time."""
     columns: dict[str, str] = {}
-    """Columns that the app reads, such as price = "px"; usual names are found."""
+    """Columns that the app reads, such as price = "px"; usual names are found without it."""
     fields: dict[str, Type] = {}
     """Types of the columns that expressions read, such as price = "double". Kafka: the fields of a JSON message."""
     tuples: AtLeastOne | None = None
-    """How many tuples of `stream` or `rate_source`; default: as many as the stream has."""
+    """Tuples (records) to read of `stream` or `rate_source`; default: as many as the stream has."""
     sources: AtLeastOne = 5
-    """Sources that route side by side; of files and topics Spark decides it."""
+    """Sources: tasks that read and route side by side; of files and topics Spark decides how many."""
     rate: AtLeastOne = 9_000
     """Tuples of `stream` per second of event time."""
     batch_size: AtLeastOne = 20_000
-    """Tuples of `stream` per micro-batch; of files it is one file."""
+    """Tuples of `stream` per micro-batch; of files, a micro-batch is one file."""
     scale: Annotated[float, _checked(_positive)] | None = None
-    """Size of the app's stand-in, as a part of the published one."""
+    """Size of the app's stand-in, as a fraction of the published data set."""
 
 
 class Sql(Table):
-    """Expressions of Spark SQL instead of an app: what rows become. The results stand in the table `combine`."""
+    """Expressions of Spark SQL instead of an app. The table `combine` says what is computed of them."""
 
     key: str
     """What rows are grouped by, such as "lower(country)"."""
     values: dict[str, str] = {}
-    """What combiners read, by name, such as amount = "price * size"; columns are read as they are."""
+    """What combiners read, by name, such as amount = "price * size"; columns need no entry."""
     where: str | None = None
-    """Which rows count, such as "price > 0"."""
+    """Condition for a row to count, such as "price > 0"."""
     time: str | None = None
-    """When a row was, for windows, such as "timestamp_millis(at)"."""
+    """The time of a row, for windows, such as "timestamp_millis(at)"."""
 
 
 class Grouping(Table):
-    """How keys find their workers: `name`, `workers`, and the parameters of the grouping."""
+    """How keys are spread over workers: `name`, `workers`, and the parameters of the grouping."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra=grouping_schema)
 
     name: Annotated[str, _checked(find_grouping)] = "auto"
     """Name or alias: auto, even, partial_key (PKG)…; see `skewless groupings`."""
     workers: AtLeastOne = 10
-    """Workers that the tuples are spread over."""
+    """Workers (partitions) that the rows are spread over."""
 
 
 class Sink(Table):
-    """Where results go, and rows that cannot be used."""
+    """Where results go, and rejects: rows that cannot be used."""
 
     output: OneOrMore = ("memory",)
     """A directory for the result as Parquet, "console", "memory" (nowhere), "kafka://host:port"; one, or a list."""
@@ -186,27 +147,27 @@ class Sink(Table):
 
 
 class Observer(Table):
-    """Where the metrics of each micro-batch go while the run goes on. A target that cannot be reached is a warning."""
+    """Where the metrics of each micro-batch go during the run. A target that cannot be reached is a warning."""
 
     influx: Annotated[str, _checked(lambda url: InfluxSink(url, environ={}))] | None = None
     """InfluxDB: http://host:8086?db=NAME (1.x) or ?org=ORG&bucket=BUCKET (2.x); secrets come from the environment."""
     prometheus: Annotated[Text, _checked(host_and_port)] | None = None
     """Port, or "host:port", on which /metrics is served."""
     log: bool = False
-    """Whether #DIST and #HOTTEST KEYS lines are written to standard error."""
+    """Write #DIST and #HOTTEST KEYS lines to standard error."""
     name: str | None = None
-    """What dashboards call the query; default: the name of the pipeline file."""
+    """Name of the query in dashboards; default: the name of the pipeline file."""
     tags: dict[str, str] = {}
     """Further labels of its metrics."""
 
 
 class Cost(Table):
-    """Simulated work per tuple, for experiments."""
+    """Simulated work per row, for experiments."""
 
     ms: float = 0.0
     """Milliseconds."""
     kind: Literal["sleep", "cpu"] = "sleep"
-    """What the work is: sleep, or busy cpu."""
+    """Kind of work: sleep, or busy cpu."""
 
 
 class Spark(Table):
@@ -215,9 +176,9 @@ class Spark(Table):
     master: str = "local[12]"
     """Where Spark runs: local[12], spark://host:7077…"""
     packages: Separated = ()
-    """Maven coordinates of what Spark needs besides, such as its Kafka connector."""
+    """Maven coordinates of further packages for Spark, such as its Kafka connector."""
     jars: Separated = ()
-    """The same as files."""
+    """Further packages for Spark as JAR files."""
     archive: str | None = None
     """A packed environment for the executors of a cluster; see `skewless pack`."""
     log: str | None = None
@@ -227,32 +188,32 @@ class Spark(Table):
 
 
 class Definition(Table):
-    """A pipeline of skewless: what `skewless run` runs."""
+    """A pipeline of skewless, for `skewless run`."""
 
     model_config = ConfigDict(title="skewless pipeline")
 
     app: Annotated[str, _checked(make_app), Field(json_schema_extra={"examples": list(APPS)})] = "count"
-    """What is computed: count (rows per key), word-count, vwap, hashtags, sessions…; or see the table `sql`."""
+    """What to compute: count (rows per key), word-count, vwap, hashtags, sessions…; or use the table `sql`."""
     gap: Duration | None = None
-    """For the app sessions: how long a key is silent before its session ends; default 30s."""
+    """For the app sessions: how long a key must be silent for its session to end; default 30s."""
     window: Duration | None = None
-    """Compute per window of this length as well: 15s, 1m, "1 minute"."""
+    """Also group by windows of this length: 15s, 1m, "1 minute"."""
     watermark: Duration = "1m"
-    """How late rows of a stream may come for their window."""
+    """How late rows of a stream may arrive for their window."""
     batch: bool = False
     """One batch job instead of a stream."""
     follow: bool = False
-    """Go on at the end of the input, until Ctrl-C; with a checkpoint."""
+    """Continue at the end of the input, until Ctrl-C; with a checkpoint."""
     trigger: Duration | None = None
-    """How long after the beginning of a micro-batch the next one begins, if it follows; default: at once."""
+    """With `follow`: time from the start of a micro-batch to the start of the next; default: none."""
     verify: bool = False
-    """Compare the result with a plain groupBy."""
+    """Compare the result with that of a plain groupBy."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Fixes the stream and the hashes: same seed, same numbers."""
+    """Seed of the stream and the hashes: same seed, same numbers."""
     checkpoint: str | None = None
-    """Directory from which a stopped run goes on; default: a temporary one."""
+    """Directory from which a stopped run resumes; default: a temporary one."""
     ledger: str | None = None
-    """Directory of the ledger; default: with the checkpoint."""
+    """Directory of the ledger, which `skewless watch` reads; default: inside the checkpoint."""
     as_json: Annotated[bool, Field(alias="json")] = False
     """Print the report as JSON instead of a table."""
     source: Source = Source()

@@ -1,4 +1,4 @@
-"""The line of every key in a TOML document, which Python's own reader does not tell."""
+"""The line of every key in a TOML document, which Python's own reader does not report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import tomllib
 
 Path = tuple[str, ...]
-"""Where a value stands: the keys that lead to it."""
+"""The place of a value: the keys that lead to it."""
 
 _TOKEN: Final = re.compile(
     r'(?P<skip>[ \t\r]+|#[^\n]*)|(?P<text>"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')'
@@ -20,7 +20,7 @@ _TOKEN: Final = re.compile(
 
 
 def lines_of(document: str) -> dict[Path, int]:
-    """Give the line of each key and of each table's header. The document must be valid TOML.
+    """Return the line of each key and of each table's header. The document must be valid TOML.
 
     >>> lines_of('n = 1\\n\\n[a.b]\\nc = { d = [1,\\n 2] }')
     {('n',): 1, ('a',): 3, ('a', 'b'): 3, ('a', 'b', 'c'): 4, ('a', 'b', 'c', 'd'): 4}
@@ -71,7 +71,7 @@ class _Scan:
         self._value(path)
 
     def _key(self, table: Path, end: str) -> Path:
-        """Read a key up to its end, and note where it and the tables that it implies stand first."""
+        """Read a key up to its end, and record the first line of it and of the tables that it implies."""
         while not self._at(end):
             token = self._ahead.pop()
             for part in _parts(token):

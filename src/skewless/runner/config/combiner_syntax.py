@@ -1,4 +1,4 @@
-"""Combiners as a pipeline file writes them: a name, or a table of the name with its column, and parameters."""
+"""Combiners as a pipeline file writes them: a name, or a table of the name with its column and parameters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from skewless.combiners import COMBINERS, Combiner, Custom
-from skewless.errors import SkewlessError, UnknownNameError
-from skewless.runner.config.parameters import parameter_schema
+from skewless.errors import ConfigurationError, UnknownNameError
+from skewless.runner.config.parameter_schema import parameter_schema
 
-WRITTEN: Final = {name: kind for name, kind in COMBINERS.items() if kind is not Custom}
-"""Those that can be written down: all but that which is a program of one's own."""
+BY_NAME: Final = {name: kind for name, kind in COMBINERS.items() if kind is not Custom}
+"""The combiners that a pipeline file can name: all but the one that is a user's own program."""
 
 
 def make_combiner(written: Any) -> Combiner:
@@ -25,41 +25,43 @@ def make_combiner(written: Any) -> Combiner:
     if isinstance(written, str):
         written = {written: []}
     if not isinstance(written, dict):
-        raise SkewlessError('a combiner is written as "count" or { sum = "column" }')
+        raise ConfigurationError('a combiner is written as "count" or { sum = "column" }')
     kind = _kind(list(written))
     columns, parameters = written[kind.name], {name: value for name, value in written.items() if name != kind.name}
     columns = [columns] if isinstance(columns, str) else columns
     if not isinstance(columns, list) or not _required(kind) <= len(columns) <= len(_columns(kind)):
-        raise SkewlessError(f"{kind.name} takes {_wanted(kind)}")
+        raise ConfigurationError(f"{kind.name} takes {_expected(kind)}")
     _check_parameters(kind, parameters)
     return kind(*columns, **parameters)
 
 
 def _kind(names: Sequence[str]) -> type[Combiner]:
-    known = [name for name in names if name in WRITTEN]
+    known = [name for name in names if name in BY_NAME]
     if len(known) > 1:
-        raise SkewlessError(f"one combiner each: {' and '.join(known)} need names of their own")
+        raise ConfigurationError(f"one combiner each: {' and '.join(known)} need names of their own")
     if not known:
-        raise UnknownNameError("combiner", names[0] if names else "", WRITTEN)
-    return WRITTEN[known[0]]
+        raise UnknownNameError("combiner", names[0] if names else "", BY_NAME)
+    return BY_NAME[known[0]]
 
 
 def _check_parameters(kind: type[Combiner], parameters: Mapping[str, Any]) -> None:
     known = {field.name: field for field in fields(kind) if field.name not in _columns(kind)}
     for name in parameters:
         if not known:
-            raise SkewlessError(f"{kind.name} takes no parameters; got {name!r}")
+            raise ConfigurationError(f"{kind.name} takes no parameters; got {name!r}", subject=name)
         if name not in known:
-            raise UnknownNameError(f"parameter of {kind.name}", name, known)
+            raise UnknownNameError(f"parameter of {kind.name}", name, known, subject=name)
     for name, field in known.items():
         if field.default is MISSING and name not in parameters:
-            raise SkewlessError(f'{kind.name} needs {name} as well, as in {{ {kind.name} = "column", {name} = … }}')
+            raise ConfigurationError(
+                f"{kind.name} needs {name} as well", hint=f'write {{ {kind.name} = "column", {name} = … }}'
+            )
 
 
 def combiner_schema() -> dict[str, Any]:
-    """Describe for editors what `make_combiner` reads."""
-    alone = [name for name, kind in WRITTEN.items() if not _required(kind)]
-    return {"anyOf": [{"enum": alone}, *(_schema(kind) for kind in WRITTEN.values())]}
+    """Return the JSON schema of what `make_combiner` reads."""
+    alone = [name for name, kind in BY_NAME.items() if not _required(kind)]
+    return {"anyOf": [{"enum": alone}, *(_schema(kind) for kind in BY_NAME.values())]}
 
 
 def _schema(kind: type[Combiner]) -> dict[str, Any]:
@@ -78,7 +80,7 @@ def _schema(kind: type[Combiner]) -> dict[str, Any]:
 
 
 def _columns(kind: type[Combiner]) -> list[str]:
-    """Name the parameters that are columns: those before the first that is not a text."""
+    """Return the names of the parameters that are columns."""
     return [field.name for field in fields(kind) if str(field.type) in {"str", "str | None"}]
 
 
@@ -86,7 +88,7 @@ def _required(kind: type[Combiner]) -> int:
     return sum(field.default is MISSING for field in fields(kind) if field.name in _columns(kind))
 
 
-def _wanted(kind: type[Combiner]) -> str:
+def _expected(kind: type[Combiner]) -> str:
     names = _columns(kind)
     if len(names) > 1:
         return f"a list of columns: {', '.join(names)}"

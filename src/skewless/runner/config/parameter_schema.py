@@ -1,4 +1,4 @@
-"""Parameters of groupings and combiners as editors are told of them: their types and defaults."""
+"""The JSON schema of the parameters of groupings and combiners: their types and defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": 
 
 
 def parameter_schema(field: Field[Any]) -> dict[str, Any]:
-    """Describe one parameter.
+    """Return the schema of one parameter.
 
     >>> from skewless.groupings import Even
     >>> {field.name: parameter_schema(field) for field in fields(Even)}["slack"]
@@ -24,7 +24,7 @@ def parameter_schema(field: Field[Any]) -> dict[str, Any]:
 
 
 def grouping_schema(schema: dict[str, Any]) -> None:
-    """Say in the schema of the table `grouping` which name allows which parameters."""
+    """Add to the schema of the table `grouping` which name allows which parameters."""
     own = schema["properties"]
     own["name"]["examples"] = list(GROUPINGS)
     schema.pop("additionalProperties")
@@ -34,7 +34,7 @@ def grouping_schema(schema: dict[str, Any]) -> None:
 def _rule(kind: type[Grouping], own: list[str]) -> dict[str, Any]:
     names = {"pattern": "|".join(f"^{_any_case(name)}$" for name in (kind.name, *kind.aliases))}
     chosen: dict[str, Any] = {"properties": {"name": names}}
-    if kind.name != "auto":  # which it is without a name
+    if kind.name != "auto":  # the default
         chosen["required"] = ["name"]
     parameters = {field.name: parameter_schema(field) for field in fields(kind) if field.name != "workers"}
     allowed = {**dict.fromkeys(own, True), **parameters}
@@ -42,7 +42,7 @@ def _rule(kind: type[Grouping], own: list[str]) -> dict[str, Any]:
 
 
 def _any_case(name: str) -> str:
-    """Write a pattern that takes a name as `make_grouping` does: in any case, with - for _.
+    """Return a pattern that matches a name as `make_grouping` does: in any case, with - for _.
 
     >>> _any_case("D-x")
     '[dD][-_][xX]'
