@@ -1,4 +1,4 @@
-"""What `skewless run` prints: the rows that a micro-batch changed, and the report as tables."""
+"""The tables of `skewless run`: the rows that a micro-batch changed, and the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ _LEFT: Final = ("key", "window_start", "window_end", "reason")
 
 
 def show_batch(batch: int, rows: list[Row]) -> None:
-    """Print what a micro-batch has changed most."""
+    """Print the largest rows that a micro-batch changed.
+
+    Parameters
+    ----------
+    batch : int
+        The number of the micro-batch.
+    rows : list of Row
+        The rows.
+    """
     table = Table(title=f"batch {batch}: the largest of the rows it changed", title_justify="left", box=SIMPLE_HEAD)
     _fill(table, [row.asDict() for row in rows])
     Console().print(table)
@@ -36,7 +44,7 @@ def _written(name: str, value: Any) -> str:
         return "null"
     if name == "share":
         return f"{100 * value:.2f} %"
-    if name in {"window_start", "window_end"}:  # in UTC, as the report has it; what is always the same is left out
+    if name in {"window_start", "window_end"}:  # in UTC, as in the report; what is the same in all rows is left out
         return str(value).replace("T", " ").removesuffix("+00:00").removesuffix("000")
     if name == "key" or isinstance(value, str):
         return escape(str(value))
@@ -46,19 +54,19 @@ def _written(name: str, value: Any) -> str:
 
 
 def print_report(report: RunReport) -> None:
-    """Print what came out, as tables."""
+    """Print a report as tables."""
     what = "" if report.app == "count" else f"{report.app} with "
     title = f"{what}{report.grouping} on {escape(report.stream)} (Spark, {report.mode})"
     table = Table(title=title, show_header=False, title_justify="left")
     rows = {
-        "tuples": f"{report.tuples:,} in {report.batches} batches",
+        "tuples (rows routed)": f"{report.tuples:,} in {report.batches} batches",
         "workers / sources": f"{report.workers} / {report.sources}",
         "result": f"{report.rows:,} rows" + (f" in {escape(report.output)}" if report.output else ""),
         "time": f"{report.seconds:.1f} s",
         "throughput": f"{report.throughput:,.0f} tuples/s",
-        "stddev of the load": f"{report.stddev:.4f} percentage points",
-        "imbalance λ": f"{report.imbalance:.2f} %",
-        "dist_cost": f"{report.dist_cost:.3f} workers per key",
+        "stddev of the workers' loads": f"{report.stddev:.4f} percentage points",
+        "imbalance λ": f"the busiest worker has {report.imbalance:.2f} % more than the mean",
+        "dist_cost": f"{report.dist_cost:.3f} workers per key, whose partials are merged",
         "latency p50 / p95 / p99": " / ".join(f"{time:,.0f}" for time in report.latency_ms.values()) + " ms",
         **(
             {"state moved": f"{report.moved:.2f} % of {report.state_keys:,} keys per batch"}
@@ -100,7 +108,7 @@ def _verdict(report: RunReport) -> str:
     if report.exact:
         return "yes"
     if report.late_dropped:
-        return f"NO: {report.late_dropped:,} partial results came after their window had closed; see --watermark"
+        return f"NO: {report.late_dropped:,} partials came after their window had closed; see --watermark"
     return "NO"
 
 
