@@ -27,6 +27,7 @@ from rich.table import Table
 
 from skewless import Drift, Even, Grouping, Router, hash_keys, make_grouping, make_stream
 from skewless.experiments.dkg.recorded_streams import FILES, read_keys
+from skewless.groupings import Coordinated
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.load import imbalance, loads_of, stddev
 
@@ -59,14 +60,14 @@ def route(
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int32]]]:
     """Route a stream second by second; yield the keys and workers of each second."""
     per_second = _PER_WORKER * grouping.n_workers
-    routers: list[Router] = [grouping.start(source, _SOURCES, seed) for source in range(_SOURCES)]
+    routers: list[Router] = [grouping.start(source, seed) for source in range(_SOURCES)]
     for second, at in enumerate(range(0, keys.size, per_second)):
         batch = keys[at : at + per_second]
         workers = np.empty(batch.size, dtype=np.int32)
         for source, router in enumerate(routers):
             workers[source::_SOURCES] = router.route(np.ascontiguousarray(batch[source::_SOURCES]), 1000 * second)
         yield batch, workers
-        if grouping.coordinated:
+        if isinstance(grouping, Coordinated):
             states = grouping.barrier([router.snapshot() for router in routers], 1000 * (second + 1))
             routers = [grouping.resume(state) for state in states]
 
@@ -164,12 +165,12 @@ def drift(console: Console, seconds: int = 150, change: int = 30) -> list[dict[s
 
 def _most_moved(grouping: Even, keys: NDArray[np.uint64]) -> float:
     """Return the greatest share of the load that a barrier of a single source has moved."""
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     most = 0.0
     for second, batch in enumerate(np.array_split(keys, keys.size // (_PER_WORKER * grouping.n_workers))):
         router.route(batch, 1000 * second)
         state = grouping.barrier([router.snapshot()], 1000 * (second + 1))[0]
-        most = max(most, float(state["moved"]))
+        most = max(most, state.moved)
         router = grouping.resume(state)
     return most
 

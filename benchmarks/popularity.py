@@ -25,7 +25,7 @@ from rich.table import Table
 
 from skewless import CountrySkew, Grouping, Zipf, hash_keys, make_grouping
 from skewless.experiments.dstream.predictors import sketches
-from skewless.groupings import PopularityAware
+from skewless.groupings import Coordinated, PopularityAware
 from skewless.hashing import rehash
 from skewless.metrics import imbalance
 from skewless.sketches.base import HotKeys
@@ -73,20 +73,21 @@ def _updater(make: Callable[[], HotKeys], keys: Keys) -> Callable[[], Any]:
 
 
 def _router(grouping: Grouping, keys: Keys) -> Callable[[], Any]:
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     return lambda: [router.route(keys[at : at + _BATCH], 0) for at in range(0, keys.size, _BATCH)]
 
 
 def routed(grouping: Grouping, seconds: Iterable[Keys]) -> Iterator[NDArray[np.int32]]:
     """Route a stream second by second from five sources, with a barrier after each second."""
-    routers = [grouping.start(source, _SOURCES, 0) for source in range(_SOURCES)]
+    routers = [grouping.start(source, 0) for source in range(_SOURCES)]
     for second, batch in enumerate(seconds):
         chosen = np.empty(batch.size, dtype=np.int32)
         for source, router in enumerate(routers):
             chosen[source::_SOURCES] = router.route(np.ascontiguousarray(batch[source::_SOURCES]), 1000 * second)
         yield chosen
-        states = grouping.barrier([router.snapshot() for router in routers], 1000 * (second + 1))
-        routers = [grouping.resume(state) for state in states]
+        if isinstance(grouping, Coordinated):
+            states = grouping.barrier([router.snapshot() for router in routers], 1000 * (second + 1))
+            routers = [grouping.resume(state) for state in states]
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def speed(grouping: Grouping, keys: NDArray[np.uint64], runs: int = 5) -> float:
     """Return millions of tuples per second, the median of several runs after one for compilation and warm-up."""
     times = []
     for _ in range(runs + 1):
-        router = grouping.start(0, 1, 0)
+        router = grouping.start(0, 0)
         begin = perf_counter()
         _route_all(router, keys)
         times.append(perf_counter() - begin)
@@ -79,7 +79,7 @@ def naive_speed(grouping: Grouping, keys: NDArray[np.uint64]) -> float | None:
 def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
     """Return the speed over longer and longer streams, generated as they are routed; only the routing is timed."""
     speeds = {}
-    router, seconds, done = grouping.start(0, 1, 0), 0.0, 0
+    router, seconds, done = grouping.start(0, 0), 0.0, 0
     for length in lengths:
         for chunk in make_stream("country-skew-r80").generate(tuples=length - done, seed=done):
             keys = hash_keys(chunk)
@@ -94,7 +94,7 @@ def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
 def memory_of_distinct_keys(n_keys: int) -> int:
     """Route distinct keys through dynamic_key within one cycle, its worst case; return the peak of memory in bytes."""
     grouping = make_grouping("dynamic_key", workers=_WORKERS)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     router.route(np.zeros(1, dtype=np.uint64), 0)
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     for at in range(0, n_keys, _BATCH):

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from skewless import Even, Grouping, Key, Router, Zipf
-from skewless.groupings import State
+from skewless.groupings import Coordinated, State
 from skewless.processors import KeyState, Processor, Row
 from skewless.processors.substreams import substreams_of
 from skewless.spark import Ledger, group
@@ -78,40 +78,47 @@ class PlainTotals(StatefulProcessor):
         pass
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShiftState(State):
+    """How many barriers there were."""
+
+    barriers: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
-class Shift(Grouping):
+class Shift(Coordinated[ShiftState]):
     """Move a fifth of the substreams to the next worker at every second barrier, and back at the one after."""
 
     name: ClassVar[str] = "shift"
-    coordinated: ClassVar[bool] = True
+    state_class = ShiftState
     single_owner: ClassVar[bool] = True
     n_substreams: int = 100
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self.resume({"barriers": np.array(0)})
+    def first_state(self, _source: int, _seed: int, /) -> ShiftState:
+        return ShiftState()
 
-    def resume(self, state: State) -> Router:
-        return _ShiftRouter(self, int(state["barriers"]))
+    def resume(self, state: ShiftState, /) -> Router[ShiftState]:
+        return _ShiftRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[ShiftState]) -> ShiftState:
         return states[0]
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
-        return [{"barriers": max(state["barriers"] for state in states) + 1}] * len(states)
+    def barrier(self, states: Sequence[ShiftState], _now_ms: int, /) -> Sequence[ShiftState]:
+        return [ShiftState(barriers=max(state.barriers for state in states) + 1)] * len(states)
 
 
-class _ShiftRouter(Router):
-    def __init__(self, grouping: Shift, barriers: int) -> None:
-        self._grouping, self._barriers = grouping, barriers
+class _ShiftRouter(Router[ShiftState]):
+    def __init__(self, grouping: Shift, state: ShiftState) -> None:
+        self._grouping, self._state = grouping, state
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         substreams = substreams_of(keys, self._grouping.n_substreams)
-        shifted = (substreams % 5 == 0) & (self._barriers % 4 >= 2)
+        shifted = (substreams % 5 == 0) & (self._state.barriers % 4 >= 2)
         workers: NDArray[np.int32] = ((substreams + shifted) % self._grouping.n_workers).astype(np.int32)
         return workers
 
-    def snapshot(self) -> State:
-        return {"barriers": np.array(self._barriers)}
+    def snapshot(self) -> ShiftState:
+        return self._state
 
 
 def write_files(folder: Path, batches: Iterable[NDArray[np.int64]]) -> None:

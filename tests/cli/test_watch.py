@@ -20,13 +20,14 @@ from services.command import SKEWLESS, run_here
 from skewless import Auto
 from skewless.cli.main import main
 from skewless.cli.watch import bar, render, sparkline
+from skewless.groupings import State
 from skewless.observing import BatchMetrics, Observer
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import WorkerReport
 
 
 def write_batch(ledger: Ledger, batch: int, loads: list[int], hot: str = "[red]DE") -> None:
-    ledger.write_source(batch, 0, {}, 1_000 * batch)
+    ledger.write_source(batch, 0, State(), 1_000 * batch)
     for worker, load in enumerate(loads):
         report = WorkerReport(
             worker=worker, tuples=load, keys=2, busy_s=load / 100, finished_ms=1_000 * batch + 10 * load,
@@ -161,8 +162,8 @@ def test_the_view_before_the_first_batch_and_of_an_empty_one(tmp_path: Path) -> 
     assert "waiting for the first batch" in drawn([])
     ledger = Ledger(uri=str(tmp_path))
     ledger.claim({"workers": 1})
-    ledger.write_source(0, 0, {}, 0)
-    ledger.write_source(1, 0, {}, 0)
+    ledger.write_source(0, 0, State(), 0)
+    ledger.write_source(1, 0, State(), 0)
     text = drawn(observed(ledger))
     assert "worker    0   0.00 %" in text
     assert "stddev  ▁  now 0.00" in text
@@ -258,7 +259,7 @@ def test_says_what_the_grouping_has_decided(tmp_path: Path) -> None:
     parameters = {name: value for name, value in asdict(grouping).items() if name != "workers"}
     ledger.claim({"grouping": "auto", "workers": 4, "parameters": parameters})
     write_batch(ledger, 0, [10, 10, 10, 10])
-    ledger.write_source(0, 0, grouping.start(0, 1, 0).snapshot(), 0)
+    ledger.write_source(0, 0, grouping.start(0, 0).snapshot(), 0)
     (metrics,) = observed(ledger)
     assert metrics.remark == "key grouping: nothing is known of the stream yet"
     assert metrics.remark in drawn([metrics])

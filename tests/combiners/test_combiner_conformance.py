@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import skewless.combiners
-from skewless.checks import COMBINER_CHECKS, CombinerCheck
+from skewless.checks.combiners import CHECKS, CombinerCheck
 from skewless.combiners import (
     COMBINERS,
     Accumulator,
@@ -89,7 +89,7 @@ def describe(value: Any) -> str:
     return "-".join(map(str, value)) if isinstance(value, list) else getattr(value, "__name__", type(value).__name__)
 
 
-@pytest.mark.parametrize("check", COMBINER_CHECKS, ids=describe)
+@pytest.mark.parametrize("check", CHECKS, ids=describe)
 @pytest.mark.parametrize(("combiner", "inputs"), CONFIGURED, ids=describe)
 def test_conforms(combiner: Combiner, inputs: list[pa.DataType], check: CombinerCheck) -> None:
     check(combiner, inputs, 0)
@@ -156,7 +156,7 @@ class Faulty(Combiner):
         return columns[0]
 
 
-@pytest.mark.parametrize("check", COMBINER_CHECKS, ids=describe)
+@pytest.mark.parametrize("check", CHECKS, ids=describe)
 def test_each_check_can_fail(check: CombinerCheck) -> None:
     faulty: Combiner = Faulty(check.__name__)
     if check.__name__ == "check_states_are_bounded":
@@ -165,6 +165,6 @@ def test_each_check_can_fail(check: CombinerCheck) -> None:
         check(faulty, [pa.int64()], 0)
 
 
-@pytest.mark.parametrize("check", COMBINER_CHECKS, ids=describe)
+@pytest.mark.parametrize("check", CHECKS, ids=describe)
 def test_without_its_fault_the_faulty_combiner_passes(check: CombinerCheck) -> None:
     check(Faulty(), [pa.int64()], 0)

@@ -50,7 +50,7 @@ def prediction(diagnosis: Diagnosis, grouping: str) -> Prediction:
 def test_key_grouping_is_predicted_exactly_where_every_key_is_known(counts: list[int], workers: int) -> None:
     got = prediction(diagnose(made_of(counts), workers=workers, groupings=["key"]), "key")
     keys = hash_keys(pa.array(np.repeat(np.arange(len(counts)), counts)))
-    loads = loads_of(Key(workers=workers).start(0, 1, 0).route(keys, 0), workers)
+    loads = loads_of(Key(workers=workers).start(0, 0).route(keys, 0), workers)
     assert got.imbalance == pytest.approx(imbalance(loads))
     assert got.stddev == pytest.approx(stddev(loads))
     assert (got.dist_cost, got.speed_up) == (1, 1)

@@ -47,14 +47,14 @@ def groupings(draw: st.DrawFn) -> DChoices | WChoices:
 
 @given(st.data(), groupings(), SEEDS)
 def test_routing_does_what_its_twin_does(data: st.DataObject, grouping: DChoices | WChoices, seed: int) -> None:
-    router, twin = grouping.start(0, 1, seed), NaiveChoices(grouping, seed)
+    router, twin = grouping.start(0, seed), NaiveChoices(grouping, seed)
     names = data.draw(NAMES)
     hot = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3))
     rng = np.random.default_rng(seed)
     for _ in range(data.draw(st.integers(1, 3))):
         keys = rng.choice(as_array([*hot * data.draw(st.integers(1, 8)), *names]), data.draw(st.integers(0, 250)))
         assert router.route(keys, 0).tolist() == twin.route(keys.tolist())
-    progress = router.snapshot()["progress"]
+    progress = router.snapshot().progress
     assert progress[[TUPLES, N_CHOICES]].tolist() == [twin.tuples, twin.n_choices]
     if isinstance(grouping, DChoices):
         assert progress[DECIDE_AT] == twin.decide_at
@@ -65,7 +65,7 @@ def test_routing_thousands_of_skewed_keys(grouping: DChoices | WChoices) -> None
     """More keys than counters, and past several decisions."""
     keys = hash_keys(make_stream("zipf-1.0-3000").slice(0, 9_000, tuples=9_000, seed=0))
     twin = NaiveChoices(grouping, 5)
-    assert grouping.start(0, 1, 5).route(keys, 0).tolist() == twin.route(keys.tolist())
+    assert grouping.start(0, 5).route(keys, 0).tolist() == twin.route(keys.tolist())
     assert twin.sketch.search.steps > 0
     assert grouping.decide_every < 9_000 / 2
     assert 2 < twin.n_choices < 40 or isinstance(grouping, WChoices)
@@ -114,13 +114,13 @@ def test_more_tolerance_takes_fewer_choices() -> None:
 def test_without_a_frequent_key_it_is_partial_key_grouping() -> None:
     keys = hash_keys(make_stream("zipf-0.5-5000").slice(0, 5_000, tuples=5_000, seed=0))
     assert keys[0] != keys[1]
-    expected = PartialKey(workers=20).start(0, 1, 3).route(keys, 0).tolist()
-    assert DChoices(workers=20, head_share=1.0).start(0, 1, 3).route(keys, 0).tolist() == expected
+    expected = PartialKey(workers=20).start(0, 3).route(keys, 0).tolist()
+    assert DChoices(workers=20, head_share=1.0).start(0, 3).route(keys, 0).tolist() == expected
 
 
 def test_one_key_is_spread_evenly_over_all_workers() -> None:
     for kind in (DChoices, WChoices):
-        workers = kind(workers=7).start(0, 1, 0).route(np.full(1000, 7, dtype=np.uint64), 0)
+        workers = kind(workers=7).start(0, 0).route(np.full(1000, 7, dtype=np.uint64), 0)
         loads = np.bincount(workers, minlength=7)
         assert loads.max() - loads.min() <= 1
 
@@ -139,12 +139,12 @@ def test_both_balance_what_partial_key_grouping_cannot() -> None:
 def test_choices_follow_the_stream() -> None:
     """A key becomes hot: the choices of frequent keys widen. It cools down: they narrow again."""
     rng = np.random.default_rng(0)
-    router = DChoices(workers=20).start(0, 1, 0)
+    router = DChoices(workers=20).start(0, 0)
 
     def choices_after(hot_share: float, tuples: int) -> int:
         keys = rng.integers(0, 2**63, size=tuples, dtype=np.uint64)
         router.route(np.where(rng.random(tuples) < hot_share, np.uint64(7), keys), 0)
-        return int(router.snapshot()["progress"][N_CHOICES])
+        return int(router.snapshot().progress[N_CHOICES])
 
     assert choices_after(0.0, 10_000) == 2
     widest = choices_after(0.4, 10_000)
@@ -153,7 +153,7 @@ def test_choices_follow_the_stream() -> None:
 
 
 def first_source(grouping: DChoices | WChoices, keys: NDArray[np.uint64]) -> Router:
-    router = grouping.start(0, 2, 0)
+    router = grouping.start(0, 0)
     router.route(keys, 0)
     return router
 
@@ -165,25 +165,25 @@ def test_a_late_source_knows_loads_and_frequent_keys(grouping: DChoices | WChoic
     ]
     states = [first_source(grouping, keys).snapshot() for keys in streams]
     merged = grouping.merge(states)
-    loads = np.array([state["loads"] for state in states])
-    assert merged["loads"].tolist() == (loads.sum(axis=0) // 2).tolist()
-    assert merged["progress"][TUPLES] == 10_000
+    loads = np.array([state.loads for state in states])
+    assert merged.loads.tolist() == (loads.sum(axis=0) // 2).tolist()
+    assert merged.progress[TUPLES] == 10_000
     hot = streams[0][0]
     occurrences = sum(int((keys == hot).sum()) for keys in streams)
-    counts = dict(zip(merged["sketch_keys"].tolist(), merged["sketch_counts"].tolist(), strict=True))
+    counts = dict(zip(merged.sketch.keys.tolist(), merged.sketch.counts.tolist(), strict=True))
     assert occurrences <= counts[int(hot)] <= occurrences + 10_000 / grouping.n_counters
     late = grouping.resume(merged)
     workers = late.route(np.full(60, hot, dtype=np.uint64), 0)
     assert len(set(workers.tolist())) > 10  # from its first tuple on, not only after it has seen the key often
-    assert merged["loads"][workers[0]] == merged["loads"].min()
+    assert merged.loads[workers[0]] == merged.loads.min()
 
 
 @pytest.mark.parametrize("grouping", [DChoices(workers=10), WChoices(workers=10)], ids=str)
 def test_sizes_follow_from_the_share(grouping: DChoices | WChoices) -> None:
     assert grouping.least_share == pytest.approx(0.02)
     assert (grouping.n_counters, grouping.decide_every) == (100, 1000)
-    state = grouping.start(0, 1, 0).snapshot()
-    assert state["sketch_keys"].size == 0
+    state = grouping.start(0, 0).snapshot()
+    assert state.sketch.keys.size == 0
     assert type(grouping)(workers=10**6).n_counters == 2 * 10**6
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from naive.consistent import NaiveConsistent
 from naive.consistent import hand_over as naive_hand_over
-from skewless import Consistent, Simulation, SkewlessError, State, make_stream, simulate
-from skewless.groupings.consistent import hand_over, share_out
+from skewless import Consistent, Simulation, SkewlessError, make_stream, simulate
+from skewless.groupings.consistent import ConsistentState, hand_over, share_out
 
 NAMES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12, unique=True)
 SLACKS = st.sampled_from([0.0, 0.01, 0.3, 5.0])
@@ -39,19 +39,19 @@ def groupings(draw: st.DrawFn) -> Consistent:
 @given(st.data(), groupings(), st.integers(0, 2**32))
 def test_equals_its_twin(data: st.DataObject, grouping: Consistent, seed: int) -> None:
     names = data.draw(NAMES)
-    router = grouping.start(0, 1, seed)
-    twin = NaiveConsistent(router.snapshot()["owners"].tolist(), grouping.slack, seed)
+    router = grouping.start(0, seed)
+    twin = NaiveConsistent(router.snapshot().agreed.owners.tolist(), grouping.slack, seed)
     for _ in range(3):
         keys = data.draw(st.lists(st.sampled_from([names[0], *names]), max_size=100))
         assert router.route(_as_array(keys), 0).tolist() == twin.route(keys)
-    assert router.snapshot()["loads"].tolist() == twin.loads
+    assert router.snapshot().loads.tolist() == twin.loads
 
 
 def test_equals_its_twin_on_a_long_stream_of_few_keys() -> None:
     """Long enough that searches pass many full virtual workers, and that a later one begins where the last ended."""
     grouping = Consistent(workers=4, virtual_per_worker=5)
-    router = grouping.start(0, 1, 9)
-    twin = NaiveConsistent(router.snapshot()["owners"].tolist(), grouping.slack, 9)
+    router = grouping.start(0, 9)
+    twin = NaiveConsistent(router.snapshot().agreed.owners.tolist(), grouping.slack, 9)
     rng = np.random.default_rng(0)
     for _ in range(10):
         keys = rng.choice(_as_array([1, 2, 2 + 256, 3, 2**64 - 1]), size=1000, p=[0.6, 0.2, 0.1, 0.05, 0.05])
@@ -61,13 +61,13 @@ def test_equals_its_twin_on_a_long_stream_of_few_keys() -> None:
 @given(st.data(), groupings(), st.integers(0, 100))
 def test_no_virtual_worker_exceeds_its_bound(data: st.DataObject, grouping: Consistent, seed: int) -> None:
     keys = data.draw(st.lists(st.sampled_from(data.draw(NAMES)), min_size=1, max_size=300))
-    router = grouping.start(0, 1, seed)
+    router = grouping.start(0, seed)
     workers = router.route(_as_array(keys), 0)
     state = router.snapshot()
     bound = (1 + grouping.slack) * len(keys) / grouping.n_virtual + 1
-    assert state["loads"].sum() == len(keys)
-    assert state["loads"].max() <= bound
-    hosted = np.bincount(state["owners"], minlength=grouping.n_workers)
+    assert state.loads.sum() == len(keys)
+    assert state.loads.max() <= bound
+    hosted = np.bincount(state.agreed.owners, minlength=grouping.n_workers)
     assert (np.bincount(workers, minlength=grouping.n_workers) <= hosted * bound).all()
 
 
@@ -76,7 +76,7 @@ def test_cold_keys_stay_where_they_are_and_a_hot_one_spills_over() -> None:
     rng = np.random.default_rng(1)
     names = rng.integers(0, 2**64, size=5000, dtype=np.uint64)
     keys = np.where(rng.random(100_000) < 0.5, names[0], rng.choice(names, size=100_000))
-    workers = grouping.start(0, 1, 0).route(keys, 0)
+    workers = grouping.start(0, 0).route(keys, 0)
     assert len(np.unique(workers[keys == names[0]])) >= 5
     pairs = np.unique(np.stack([keys, workers.astype(np.uint64)]), axis=1).shape[1]
     assert pairs < 1.7 * 5000
@@ -122,11 +122,11 @@ def test_a_round_equals_its_twin(data: st.DataObject, n_workers: int) -> None:
 
 def _run(
     grouping: Consistent, seconds: Sequence[float], n_batches: int, seed: int = 0
-) -> tuple[list[State], list[NDArray[np.int64]]]:
+) -> tuple[list[ConsistentState], list[NDArray[np.int64]]]:
     """Route batches on three sources with workers of these speeds; give the last states and who did how many."""
     rng = np.random.default_rng(seed)
     names = rng.integers(0, 2**64, size=300, dtype=np.uint64)
-    states = [grouping.start(source, 3, seed).snapshot() for source in range(3)]
+    states = [grouping.start(source, seed).snapshot() for source in range(3)]
     done = []
     for batch in range(n_batches):
         tuples = np.zeros(grouping.n_workers, dtype=np.int64)
@@ -139,20 +139,20 @@ def _run(
         calibrated = grouping.calibrate([router.snapshot() for router in routers], tuples, busy_s)
         states = list(grouping.barrier(calibrated, batch * 1000))
         for state in states:
-            assert np.array_equal(state["owners"], states[0]["owners"])
+            assert np.array_equal(state.agreed.owners, states[0].agreed.owners)
     return states, done
 
 
 def test_equal_workers_keep_what_they_have() -> None:
     for virtual_per_worker in (10, 100):
         states, _ = _run(Consistent(workers=6, virtual_per_worker=virtual_per_worker), [0.001] * 6, 40)
-        assert states[0]["moves"] <= 2  # chance alone
-        assert states[0]["rounds"] == 40
+        assert states[0].agreed.moves <= 2  # chance alone
+        assert states[0].agreed.rounds == 40
 
 
 def test_a_round_moves_one_virtual_worker_per_pair() -> None:
     states, _ = _run(Consistent(workers=6), [0.004, 0.004, 0.001, 0.001, 0.001, 0.001], 1)
-    hosted = np.bincount(states[0]["owners"]).tolist()
+    hosted = np.bincount(states[0].agreed.owners).tolist()
     assert hosted[:2] == [9, 9]
     assert sorted(hosted[2:]) == [10, 10, 11, 11]
 
@@ -160,15 +160,15 @@ def test_a_round_moves_one_virtual_worker_per_pair() -> None:
 def test_without_new_measurements_nothing_moves() -> None:
     grouping = Consistent(workers=6)
     states, _ = _run(grouping, [0.004] + [0.001] * 5, 2)
-    assert states[0]["moves"] == 2
+    assert states[0].agreed.moves == 2
     nothing = np.zeros(6, dtype=np.int64)
     later = grouping.barrier(grouping.calibrate(states, nothing, nothing.astype(np.float64)), 9000)
-    assert np.array_equal(later[0]["owners"], states[0]["owners"])
+    assert np.array_equal(later[0].agreed.owners, states[0].agreed.owners)
 
 
 def test_a_worker_keeps_its_last_virtual_worker() -> None:
     states, done = _run(Consistent(workers=3, virtual_per_worker=4), [1.0, 0.001, 0.001], 30)
-    assert np.bincount(states[0]["owners"])[0] == 1
+    assert np.bincount(states[0].agreed.owners)[0] == 1
     assert done[-1][0] > 0
 
 
@@ -198,26 +198,26 @@ def test_in_a_simulation_a_slow_worker_gets_less_until_busy_times_agree() -> Non
 def test_a_worker_that_recovers_gets_its_share_back() -> None:
     grouping = Consistent(workers=4, virtual_per_worker=20)
     slow, _ = _run(grouping, [0.004, 0.001, 0.001, 0.001], 40)
-    states: Sequence[State] = slow
+    states: Sequence[ConsistentState] = slow
     for batch in range(60):
-        tuples = 50 * np.bincount(states[0]["owners"], minlength=4)
+        tuples = 50 * np.bincount(states[0].agreed.owners, minlength=4)
         states = grouping.barrier(grouping.calibrate(states, tuples, tuples / np.float64(1000)), batch)
-    hosted = np.bincount(slow[0]["owners"], minlength=4)
+    hosted = np.bincount(slow[0].agreed.owners, minlength=4)
     assert hosted[0] < 10
-    assert np.bincount(states[0]["owners"], minlength=4).tolist() == pytest.approx([20] * 4, abs=2)
+    assert np.bincount(states[0].agreed.owners, minlength=4).tolist() == pytest.approx([20] * 4, abs=2)
 
 
 def test_sources_agree_even_if_one_has_no_history() -> None:
     grouping = Consistent(workers=4)
     states, _ = _run(grouping, [0.004, 0.001, 0.001, 0.001], 10)
-    fresh = grouping.start(0, 4, 0).snapshot()
-    assert not np.array_equal(fresh["owners"], states[0]["owners"])
+    fresh = grouping.start(0, 0).snapshot()
+    assert not np.array_equal(fresh.agreed.owners, states[0].agreed.owners)
     for order in ([fresh, *states], [*states, fresh]):
         agreed = grouping.barrier(order, 0)
-        assert all(np.array_equal(state["owners"], states[0]["owners"]) for state in agreed)
-        assert np.array_equal(grouping.merge(order)["owners"], states[0]["owners"])
+        assert all(np.array_equal(state.agreed.owners, states[0].agreed.owners) for state in agreed)
+        assert np.array_equal(grouping.merge(order).agreed.owners, states[0].agreed.owners)
         own = agreed[order.index(fresh) if order[0] is fresh else -1]
-        assert not own["loads"].any()  # what a source has sent itself stays its own
+        assert not own.loads.any()  # what a source has sent itself stays its own
 
 
 @pytest.mark.parametrize(

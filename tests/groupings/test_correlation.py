@@ -146,12 +146,12 @@ def _histograms(n_windows: int, seed: int = 0) -> NDArray[np.int64]:
 
 def _run(grouping: Correlation, histograms: NDArray[np.int64]) -> list[NDArray[np.int32]]:
     """Give the table after each window."""
-    state, tables = grouping.start(0, 1, 0).snapshot(), []
+    state, tables = grouping.start(0, 0).snapshot(), []
     for number, histogram in enumerate(histograms):
         router = grouping.resume(state)
         router.route(np.repeat(representatives(grouping.n_substreams), histogram), number)
         (state,) = grouping.barrier([router.snapshot()], number + 1)
-        tables.append(grouping.owners(state))
+        tables.append(state.table)
     return tables
 
 

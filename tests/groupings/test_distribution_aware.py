@@ -21,13 +21,13 @@ from skewless import (
     Simulation,
     SingleInstance,
     SkewlessError,
-    State,
     Universal,
     Zipf,
     make_grouping,
     make_stream,
     simulate,
 )
+from skewless.groupings.distribution_aware import DistributionAwareState
 from skewless.metrics.load import imbalance, loads_of
 
 NAMES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12, unique=True)
@@ -46,13 +46,17 @@ def _zipf(exponent: float, tuples: int, seed: int = 0) -> NDArray[np.uint64]:
     return keys
 
 
-def _pass(grouping: Grouping, routers: list[Router], now_ms: int = 0) -> tuple[list[Router], Sequence[State]]:
-    states = grouping.barrier([router.snapshot() for router in routers], now_ms)
+def _pass(
+    grouping: DistributionAware, routers: list[Router[DistributionAwareState]]
+) -> tuple[list[Router[DistributionAwareState]], Sequence[DistributionAwareState]]:
+    states = grouping.barrier([router.snapshot() for router in routers], 0)
     return [grouping.resume(state) for state in states], states
 
 
-def _deployed(grouping: DistributionAware, training: NDArray[np.uint64], seed: int = 0) -> Router:
-    router = grouping.start(0, 1, seed)
+def _deployed(
+    grouping: DistributionAware, training: NDArray[np.uint64], seed: int = 0
+) -> Router[DistributionAwareState]:
+    router = grouping.start(0, seed)
     router.route(training, 0)
     return _pass(grouping, [router])[0][0]
 
@@ -76,7 +80,7 @@ def groupings(draw: st.DrawFn) -> DistributionAware:
 
 @given(st.data(), groupings(), st.integers(1, 3), SEEDS)
 def test_equals_its_naive_twin(data: st.DataObject, grouping: DistributionAware, n_sources: int, seed: int) -> None:
-    routers = [grouping.start(source, n_sources, seed) for source in range(n_sources)]
+    routers = [grouping.start(source, seed) for source in range(n_sources)]
     twin = NaiveDistributionAware(grouping, seed, n_sources)
     names = data.draw(NAMES)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -86,15 +90,15 @@ def test_equals_its_naive_twin(data: st.DataObject, grouping: DistributionAware,
             assert router.route(_array(keys), 0).tolist() == twin.route(source, keys)
         routers, states = _pass(grouping, routers)
         twin.barrier()
-        moved = grouping.moved(states[0])
-        assert moved[:3] == (twin.n_plans, twin.moved_keys, twin.moved_buckets)
+        moved = states[0].moved
+        assert (moved.plans, moved.keys, moved.buckets) == (twin.n_plans, twin.moved_keys, twin.moved_buckets)
         assert moved.load == pytest.approx(twin.moved_load)
 
 
 @pytest.mark.parametrize("changes", [{}, {"split_heavy": True}, {"cost": "quadratic"}, {"map_sparse": False}], ids=str)
 def test_equals_its_naive_twin_while_the_hot_keys_change(changes: dict[str, Any]) -> None:
     grouping = DistributionAware(workers=4, learn_tuples=500, relearn_every=400, max_moved=0.4, **changes)
-    routers = [grouping.start(source, 2, 3) for source in range(2)]
+    routers = [grouping.start(source, 3) for source in range(2)]
     twin = NaiveDistributionAware(grouping, 3, 2)
     rng = np.random.default_rng(0)
     seen = set()
@@ -105,8 +109,9 @@ def test_equals_its_naive_twin_while_the_hot_keys_change(changes: dict[str, Any]
             assert router.route(keys, 0).tolist() == twin.route(source, keys.tolist())
         routers, states = _pass(grouping, routers)
         twin.barrier()
-        seen.add(grouping.moved(states[0])[:3])
-        assert grouping.moved(states[0])[:3] == (twin.n_plans, twin.moved_keys, twin.moved_buckets)
+        moved = states[0].moved
+        seen.add((moved.plans, moved.keys, moved.buckets))
+        assert (moved.plans, moved.keys, moved.buckets) == (twin.n_plans, twin.moved_keys, twin.moved_buckets)
     assert max(seen)[0] > 15  # plans
     assert max(seen)[1] > 2  # moved keys
 
@@ -119,18 +124,18 @@ def test_a_count_beyond_that_of_its_bucket_leaves_the_bucket_empty_not_negative(
     twin = NaiveDistributionAware(grouping, 0, 1)
     twin.route(0, keys.tolist())
     twin.barrier()
-    assert router.snapshot()["plan_keys"].tolist() == [1000]
+    assert router.snapshot().plan.keys.tolist() == [1000]
     everything = [*range(500), 1000]
     assert router.route(_array(everything), 0).tolist() == twin.route(0, everything)
 
 
 def test_a_late_source_of_split_keys_starts_from_mean_loads() -> None:
     grouping = DistributionAware(workers=2, split_heavy=True)
-    routers = [grouping.start(source, 2, 0) for source in range(2)]
+    routers = [grouping.start(source, 0) for source in range(2)]
     routers[0].route(np.arange(40, dtype=np.uint64), 0)
     states = [router.snapshot() for router in routers]
-    assert grouping.merge(states)["loads"].tolist() == (states[0]["loads"] // 2).tolist()
-    assert states[0]["loads"].sum() == 40
+    assert grouping.merge(states).loads.tolist() == (states[0].loads // 2).tolist()
+    assert states[0].loads.sum() == 40
 
 
 @given(st.data(), st.integers(1, 9), SEEDS)
@@ -143,8 +148,8 @@ def test_yardsticks_equal_their_naive_twins(data: st.DataObject, n_workers: int,
         (FullKnowledge.of(_array(ahead), workers=n_workers), NaiveFullKnowledge(n_workers, seed, ahead)),
     ]
     for grouping, twin in pairs:
-        assert grouping.start(0, 1, seed).route(_array(keys), 0).tolist() == twin.route(keys)
-    assert SingleInstance(workers=n_workers).start(0, 1, seed).route(_array(keys), 0).tolist() == [0] * len(keys)
+        assert grouping.start(0, seed).route(_array(keys), 0).tolist() == twin.route(keys)
+    assert SingleInstance(workers=n_workers).start(0, seed).route(_array(keys), 0).tolist() == [0] * len(keys)
 
 
 @pytest.mark.parametrize("map_sparse", [True, False])
@@ -152,8 +157,8 @@ def test_yardsticks_equal_their_naive_twins(data: st.DataObject, n_workers: int,
 def test_before_there_is_a_plan_keys_are_routed_as_by_universal_hashing(map_sparse: bool, split_heavy: bool) -> None:
     grouping = DistributionAware(workers=7, buckets_per_worker=3, map_sparse=map_sparse, split_heavy=split_heavy)
     keys = np.random.default_rng(0).integers(0, 2**64, size=5000, dtype=np.uint64)
-    routed = grouping.start(0, 1, 5).route(keys, 0)
-    assert np.array_equal(routed, Universal(workers=7).start(0, 1, 5).route(keys, 0))
+    routed = grouping.start(0, 5).route(keys, 0)
+    assert np.array_equal(routed, Universal(workers=7).start(0, 5).route(keys, 0))
 
 
 def test_one_owner_unless_hot_keys_are_split() -> None:
@@ -176,10 +181,10 @@ def test_is_as_good_as_full_knowledge_of_the_validation_set(exponent: float, n_w
     for seed in range(5):
         keys = _zipf(exponent, 100_000, seed)
         training, validation = keys[:80_000], keys[80_000:]
-        routers = [
+        routers: list[Router] = [
             _deployed(grouping, training, seed),
-            FullKnowledge.of(validation, workers=n_workers).start(0, 1, seed),
-            Universal(workers=n_workers).start(0, 1, seed),
+            FullKnowledge.of(validation, workers=n_workers).start(0, seed),
+            Universal(workers=n_workers).start(0, seed),
         ]
         for results, router in zip((ours, best, hashed), routers, strict=True):
             results.append(imbalance(loads_of(router.route(validation, 0), n_workers)))
@@ -208,10 +213,10 @@ def test_split_hot_keys_use_two_workers_evenly() -> None:
 def test_without_mapping_other_keys_stay_where_their_hash_puts_them() -> None:
     keys = _zipf(2.0, 20_000)
     router = _deployed(DistributionAware(workers=5, map_sparse=False), keys)
-    hot = router.snapshot()["plan_keys"]
+    hot = router.snapshot().plan.keys
     others = keys[~np.isin(keys, hot)]
     assert hot.size > 0
-    assert np.array_equal(router.route(others, 0), Universal(workers=5).start(0, 1, 0).route(others, 0))
+    assert np.array_equal(router.route(others, 0), Universal(workers=5).start(0, 0).route(others, 0))
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
@@ -244,18 +249,18 @@ def test_quadratic_cost_gives_the_worker_of_a_large_item_less_besides() -> None:
 
 def test_a_source_learns_from_no_more_than_is_missing() -> None:
     grouping = DistributionAware(workers=3, learn_tuples=1000)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     keys = np.arange(5000, dtype=np.uint64)
     for at in range(0, 5000, 700):
         router.route(keys[at : at + 700], 0)
-    assert router.snapshot()["own_tuples"] == 1000
+    assert router.snapshot().own.tuples == 1000
     _, states = _pass(grouping, [router])
-    assert states[0]["planned_load"] == 1000
+    assert states[0].moved.learned == 1000
 
 
 def test_sources_learn_together_and_nothing_is_counted_twice() -> None:
     grouping = DistributionAware(workers=3, learn_tuples=1000)
-    routers = [grouping.start(source, 3, 0) for source in range(3)]
+    routers = [grouping.start(source, 0) for source in range(3)]
     rng = np.random.default_rng(0)
     routed = 0
     for batch in range(20):
@@ -264,13 +269,13 @@ def test_sources_learn_together_and_nothing_is_counted_twice() -> None:
             routed += 33
         states = grouping.barrier([router.snapshot() for router in routers], 0)
         if routed < 1000:
-            assert {int(state["pooled_tuples"]) for state in states} == {routed}
-            assert {int(state["pooled_histogram"].sum()) for state in states} == {routed}
-            assert {int(state["own_tuples"]) for state in states} == {0}
+            assert {int(state.pooled.tuples) for state in states} == {routed}
+            assert {int(state.pooled.histogram.sum()) for state in states} == {routed}
+            assert {int(state.own.tuples) for state in states} == {0}
         # Now more sources, now fewer: who leaves takes nothing along, who comes brings nothing.
-        routers = [grouping.succeed(states, source) for source in range((2, 5, 1)[batch % 3])]
+        routers = [grouping.succeed(dict(enumerate(states)), source) for source in range((2, 5, 1)[batch % 3])]
         if routed >= 1000:
-            assert grouping.moved(states[0]).plans == 1
+            assert states[0].moved.plans == 1
             return
     pytest.fail("1000 tuples were routed, and no plan was made")
 
@@ -278,9 +283,9 @@ def test_sources_learn_together_and_nothing_is_counted_twice() -> None:
 def test_who_lost_its_history_takes_that_of_the_others() -> None:
     grouping = DistributionAware(workers=5, learn_tuples=1000)
     keys = _zipf(2.0, 2000)
-    planned, fresh = _deployed(grouping, keys), grouping.start(1, 2, 0)
+    planned, fresh = _deployed(grouping, keys), grouping.start(1, 0)
     routers, states = _pass(grouping, [fresh, planned])
-    assert [grouping.moved(state).plans for state in states] == [1, 1]
+    assert [state.moved.plans for state in states] == [1, 1]
     assert np.array_equal(routers[0].route(keys, 0), routers[1].route(keys, 0))
 
 
@@ -290,13 +295,13 @@ def test_never_relearning_is_the_default() -> None:
     for seed in range(5):
         router.route(_zipf(2.0, 5000, seed), 0)
         [router], states = _pass(grouping, [router])
-    assert grouping.moved(states[0]).plans == 1
-    assert states[0]["pooled_tuples"] == 0
+    assert states[0].moved.plans == 1
+    assert states[0].pooled.tuples == 0
 
 
 def _drift(grouping: DistributionAware, seeds: Sequence[int]) -> tuple[list[float], list[Any]]:
     """Route 10,000 tuples per seed, with other hot keys for another seed; give imbalances and what moved so far."""
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     imbalances, moved = [], []
     for step, seed in enumerate(seeds):
         names = np.random.default_rng(seed).permutation(10_000).astype(np.uint64)
@@ -304,7 +309,7 @@ def _drift(grouping: DistributionAware, seeds: Sequence[int]) -> tuple[list[floa
         workers = router.route(names[ranks.to_numpy() - 1], 0)
         imbalances.append(imbalance(loads_of(workers, grouping.n_workers)))
         [router], [state] = _pass(grouping, [router])
-        moved.append(grouping.moved(state))
+        moved.append(state.moved)
     return imbalances, moved
 
 
@@ -337,15 +342,15 @@ def test_on_a_steady_stream_relearning_moves_next_to_nothing() -> None:
 def test_formerly_hot_keys_stay_where_they_are_in_bounded_room() -> None:
     """Many keys are hot in turn, each for one window: nobody moves but the hot key of the window, and buckets."""
     grouping = DistributionAware(workers=4, learn_tuples=500, relearn_every=500, max_moved=1.0)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     sizes, n_stayed = [], 0
     for hot in range(120):
-        known = router.snapshot()["plan_keys"]
+        known = router.snapshot().plan.keys
         before = router.route(known, 0)
         router.route(np.where(np.arange(500) % 5 < 2, hot, 1000 + np.arange(500)).astype(np.uint64), 0)
         [router], [state] = _pass(grouping, [router])
-        sizes.append(state["plan_keys"].size)
-        kept = np.isin(known, state["plan_keys"]) & (known != hot)
+        sizes.append(state.plan.keys.size)
+        kept = np.isin(known, state.plan.keys) & (known != hot)
         assert np.array_equal(router.route(known, 0)[kept], before[kept])
         n_stayed += int(kept.sum())
     assert n_stayed > 100

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from naive.eager import engaged as naive_engaged
 from naive.eager import rebalanced as naive_rebalanced
-from skewless import Eager, SkewlessError, State
-from skewless.groupings.eager import engaged, rebalanced
+from skewless import Eager, SkewlessError
+from skewless.groupings.eager import EagerState, engaged, rebalanced
 from skewless.processors.substreams import representatives
 
 LOADS = st.integers(0, 12) | st.sampled_from([0, 30, 100])
@@ -155,9 +155,9 @@ def test_a_table_without_bounds_never_raises_the_maximum(
     assert after <= max(before, (1 + slack) * mean * (1 + 1e-9))
 
 
-def _windows(grouping: Eager, histograms: list[list[int]]) -> list[State]:
+def _windows(grouping: Eager, histograms: list[list[int]]) -> list[EagerState]:
     """Give the states after each of these windows, on one source."""
-    state = grouping.start(0, 1, 0).snapshot()
+    state = grouping.start(0, 0).snapshot()
     states = []
     for number, histogram in enumerate(histograms):
         router = grouping.resume(state)
@@ -174,17 +174,17 @@ def test_parallelism_grows_and_shrinks_with_the_load() -> None:
     rates = [*range(1000, 16_001, 1000), *range(16_000, 999, -1000)]
     histograms = [rng.poisson(rate / 1000, size=1000) for rate in rates]
     states = _windows(grouping, [histogram.tolist() for histogram in histograms])
-    n_active = [int(grouping.active(state).sum()) for state in states]
+    n_active = [int(state.active.sum()) for state in states]
     assert n_active == [grouping.parallelism(int(histogram.sum())) for histogram in histograms]
     assert n_active[0] <= 2
     assert max(n_active) >= 15
     for state, histogram in zip(states, histograms, strict=True):
-        loads = np.bincount(grouping.owners(state), weights=histogram, minlength=16)
-        assert not loads[~grouping.active(state)].any()
+        loads = np.bincount(state.table, weights=histogram, minlength=16)
+        assert not loads[~state.active].any()
         assert loads.max() <= 1300
-        mean = histogram.sum() / grouping.active(state).sum()
+        mean = histogram.sum() / state.active.sum()
         if mean > 900:
-            assert loads[grouping.active(state)].min() >= 700
+            assert loads[state.active].min() >= 700
 
 
 def test_where_workers_are_not_enough_they_share_what_there_is() -> None:
@@ -192,7 +192,7 @@ def test_where_workers_are_not_enough_they_share_what_there_is() -> None:
     rng = np.random.default_rng(1)
     histograms = [rng.integers(0, 19, size=80).tolist() for _ in range(5)]
     for state, histogram in zip(_windows(grouping, histograms), histograms, strict=True):
-        loads = np.bincount(grouping.owners(state), weights=histogram, minlength=4)
+        loads = np.bincount(state.table, weights=histogram, minlength=4)
         assert loads.max() <= loads.mean() + 20
 
 
@@ -202,15 +202,15 @@ def test_a_large_substream_is_warned_of_once_and_two_on_one_worker_part(caplog: 
         states = _windows(grouping, [[50, 5, 5, 40, 5, 5]] * 4)
     assert len(caplog.records) == 1
     assert "a substream has 50 of 110 tuples" in caplog.text
-    owners = grouping.owners(states[-1])
+    owners = states[-1].table
     assert owners[0] != owners[3]
-    assert states[1]["tables"] == states[3]["tables"]  # and then nothing moves any more
+    assert states[1].tables == states[3].tables  # and then nothing moves any more
 
 
 def test_a_hot_substream_gets_its_worker_for_itself_and_stays() -> None:
     grouping = Eager(workers=4, n_substreams=20)
     states = _windows(grouping, [[500, *([10] * 19)]] * 4)
-    first, last = (grouping.owners(state) for state in (states[0], states[-1]))
+    first, last = (state.table for state in (states[0], states[-1]))
     assert last[0] == 0
     assert (last[1:] != last[0]).all()
     assert np.array_equal(first, last)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import naive.key_isolator as naive
-from skewless import Drift, Key, KeyIsolator, Simulation, SkewlessError, State, Zipf, simulate
-from skewless.groupings.key_isolator import place_heavy, place_hosts
+from skewless import Drift, Key, KeyIsolator, Simulation, SkewlessError, Zipf, simulate
+from skewless.groupings.key_isolator import KeyIsolatorState, place_heavy, place_hosts
 
 NAMES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12, unique=True)
 
@@ -41,7 +41,7 @@ def test_equals_its_twin(data: st.DataObject, grouping: KeyIsolator, seed: int) 
     """Several sources, whose number changes at every barrier, route as one twin that sees everything."""
     twin = naive.NaiveKeyIsolator(grouping, seed)
     names = data.draw(NAMES)
-    routers = [grouping.start(source, 2, seed) for source in range(2)]
+    routers = [grouping.start(source, seed) for source in range(2)]
     now_ms = data.draw(st.integers(0, 10**12))
     for _ in range(data.draw(st.integers(1, 6))):
         for router in routers:
@@ -51,12 +51,14 @@ def test_equals_its_twin(data: st.DataObject, grouping: KeyIsolator, seed: int) 
         states = grouping.barrier([router.snapshot() for router in routers], now_ms)
         twin.barrier(now_ms)
         for state in states:
-            facts = {name: int(state[name]) for name in ("n_plans", "moved_keys", "moved_hosts", "barrier_ms")}
+            facts = {
+                name: getattr(state.agreed, name) for name in ("n_plans", "moved_keys", "moved_hosts", "barrier_ms")
+            }
             assert facts == {name: getattr(twin, name) for name in facts}
-            assert state["hosts"].tolist() == twin.hosts
-            assert float(state["moved_load"]) == pytest.approx(twin.moved_load)
-            assert float(state["known_total"]) == pytest.approx(twin.total)
-        routers = [grouping.succeed(states, source) for source in range(data.draw(st.integers(1, 4)))]
+            assert state.agreed.hosts.tolist() == twin.hosts
+            assert float(state.agreed.moved_load) == pytest.approx(twin.moved_load)
+            assert float(state.agreed.known_total) == pytest.approx(twin.total)
+        routers = [grouping.succeed(dict(enumerate(states)), source) for source in range(data.draw(st.integers(1, 4)))]
 
 
 @st.composite
@@ -108,15 +110,15 @@ def test_placing_hosts_equals_its_twin_and_moves_only_what_must(
 def test_before_the_first_plan_it_is_key_grouping() -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, size=10_000, dtype=np.uint64)
     for n_workers in (1, 3, 10):
-        by_hash = Key(workers=n_workers).start(0, 1, 5).route(keys, 0)
-        assert np.array_equal(KeyIsolator(workers=n_workers).start(0, 1, 5).route(keys, 0), by_hash)
+        by_hash = Key(workers=n_workers).start(0, 5).route(keys, 0)
+        assert np.array_equal(KeyIsolator(workers=n_workers).start(0, 5).route(keys, 0), by_hash)
 
 
 def _route_batches(
     grouping: KeyIsolator, batches: Sequence[NDArray[np.uint64]], seed: int = 0
-) -> tuple[list[NDArray[np.float64]], State]:
+) -> tuple[list[NDArray[np.float64]], KeyIsolatorState]:
     """Route batches through two sources, a barrier per second; give the load of each worker per batch, and a state."""
-    routers = [grouping.start(source, 2, seed) for source in range(2)]
+    routers = [grouping.start(source, seed) for source in range(2)]
     loads, states = [], [router.snapshot() for router in routers]
     for number, keys in enumerate(batches):
         choices = [
@@ -147,9 +149,9 @@ def test_heavy_keys_get_workers_of_their_own_and_the_rest_fills_up() -> None:
     loads, state = _route_batches(grouping, batches, seed=42)
     assert loads[0].max() > 0.6  # by hash alone, the three heaviest share a worker
     assert loads[-1].max() < 0.215
-    assert state["n_plans"] >= 1
-    assert set(range(5)) <= set(state["heavy_keys"].tolist())
-    assert 0 < state["moved_load"] < 1
+    assert state.agreed.n_plans >= 1
+    assert set(range(5)) <= set(state.agreed.heavy_keys.tolist())
+    assert 0 < state.agreed.moved_load < 1
 
 
 def test_a_key_above_the_mean_keeps_a_worker_to_itself() -> None:
@@ -163,29 +165,29 @@ def test_the_same_keys_in_every_batch_are_moved_once() -> None:
     [keys] = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 1)
     _, once = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 2, seed=42)
     _, often = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 10, seed=42)
-    assert once["n_plans"] == often["n_plans"] == 1
-    assert once["moved_keys"] == often["moved_keys"] > 0
+    assert once.agreed.n_plans == often.agreed.n_plans == 1
+    assert once.agreed.moved_keys == often.agreed.moved_keys > 0
 
 
 def test_without_skew_nothing_is_moved() -> None:
     _, state = _route_batches(KeyIsolator(workers=10), _drawn([], 10))
-    assert state["n_plans"] == 0
-    assert state["moved_load"] == 0
+    assert state.agreed.n_plans == 0
+    assert state.agreed.moved_load == 0
 
 
 def test_a_small_gain_is_no_reason_to_plan() -> None:
     batches = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 3)
     _, patient = _route_batches(KeyIsolator(workers=5, min_gain=3.0), batches, seed=42)
     _, eager = _route_batches(KeyIsolator(workers=5, min_gain=0.0), batches, seed=42)
-    assert patient["n_plans"] == 0
-    assert eager["n_plans"] >= 1
+    assert patient.agreed.n_plans == 0
+    assert eager.agreed.n_plans >= 1
 
 
 def test_a_key_that_cools_down_loses_its_place() -> None:
     batches = [*_drawn([0.3], 3), *_drawn([0.0, 0.3], 60)]
     loads, state = _route_batches(KeyIsolator(workers=4, heavy_per_worker=1, half_life_s=3), batches)
     assert loads[-1].max() < 0.32
-    assert state["heavy_keys"][0] == 1
+    assert state.agreed.heavy_keys[0] == 1
 
 
 @given(st.data(), st.integers(1, 4))
@@ -194,7 +196,7 @@ def test_nothing_is_counted_twice_and_nothing_too_high(data: st.DataObject, coun
     grouping = KeyIsolator(
         workers=2, heavy_per_worker=1, counters_per_worker=counters_per_worker, half_life_s=float("inf")
     )
-    routers = [grouping.start(0, 1, 0)]
+    routers = [grouping.start(0, 0)]
     exact: Counter[int] = Counter()
     for batch in range(data.draw(st.integers(1, 5))):
         for router in routers:
@@ -203,46 +205,49 @@ def test_nothing_is_counted_twice_and_nothing_too_high(data: st.DataObject, coun
             router.route(_as_array(keys), batch * 1000)
         states = grouping.barrier([router.snapshot() for router in routers], batch * 1000)
         for state in states:
-            assert state["known_total"] == exact.total()
-            assert state["known_keys"].size <= grouping.n_counters
-            for key, count in zip(state["known_keys"].tolist(), state["known_counts"].tolist(), strict=True):
+            assert state.agreed.known_total == exact.total()
+            assert state.agreed.known_keys.size <= grouping.n_counters
+            for key, count in zip(state.agreed.known_keys.tolist(), state.agreed.known_counts.tolist(), strict=True):
                 assert count <= exact[key]
-        routers = [grouping.succeed(states, source) for source in range(data.draw(st.integers(1, 4)))]
+        routers = [grouping.succeed(dict(enumerate(states)), source) for source in range(data.draw(st.integers(1, 4)))]
 
 
 def test_a_source_without_a_predecessor_has_counted_nothing() -> None:
     grouping = KeyIsolator(workers=2)
-    routers = [grouping.start(source, 2, 0) for source in range(2)]
+    routers = [grouping.start(source, 0) for source in range(2)]
     for router in routers:
         router.route(_as_array([1, 2, 2]), 0)
     states = [router.snapshot() for router in routers]
     late = grouping.merge(states)
     assert [grouping.sketch_of(state).n for state in (*states, late)] == [2, 2, 0]
     [state, *_] = grouping.barrier([*states, late], 1000)
-    assert state["known_total"] == 6
+    assert state.agreed.known_total == 6
 
 
 def test_the_past_fades() -> None:
     grouping = KeyIsolator(workers=2, half_life_s=10)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     router.route(_as_array([1] * 80), 0)
     states = grouping.barrier([router.snapshot()], 1000)
     router = grouping.resume(states[0])
     router.route(_as_array([2] * 30), 1000)
     [state] = grouping.barrier([router.snapshot()], 21_000)  # two half-lives later
-    assert dict(zip(state["known_keys"].tolist(), state["known_counts"].tolist(), strict=True)) == {2: 30, 1: 20}
-    assert state["known_total"] == 50
+    assert dict(zip(state.agreed.known_keys.tolist(), state.agreed.known_counts.tolist(), strict=True)) == {
+        2: 30,
+        1: 20,
+    }
+    assert state.agreed.known_total == 50
 
 
 def test_sources_agree_even_if_one_has_no_history() -> None:
     grouping = KeyIsolator(workers=5)
     _, planned = _route_batches(grouping, _drawn([0.2, 0.19, 0.18], 3), seed=42)
-    assert planned["n_plans"] >= 1
-    fresh = grouping.start(0, 1, 42).snapshot()
+    assert planned.agreed.n_plans >= 1
+    fresh = grouping.start(0, 42).snapshot()
     for order in ([fresh, planned], [planned, fresh]):
         for state in (*grouping.barrier(order, 9000), grouping.merge(order)):
-            assert np.array_equal(state["hosts"], planned["hosts"])
-            assert np.array_equal(state["heavy_keys"], planned["heavy_keys"])
+            assert np.array_equal(state.agreed.hosts, planned.agreed.hosts)
+            assert np.array_equal(state.agreed.heavy_keys, planned.agreed.heavy_keys)
 
 
 def test_on_zipf_it_beats_key_grouping_at_hardly_any_cost() -> None:

@@ -20,14 +20,13 @@ from skewless import (
     Shuffle,
     Simulation,
     SkewlessError,
-    State,
     Zipf,
     hash_keys,
     make_grouping,
     make_stream,
     simulate,
 )
-from skewless.groupings.popularity_aware import NOTED, TUPLES
+from skewless.groupings.popularity_aware import NOTED, TUPLES, PopularityAwareState
 from skewless.metrics import imbalance
 
 NAMES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12, unique=True)
@@ -56,7 +55,7 @@ def test_equals_its_twin(data: st.DataObject, grouping: PopularityAware, seed: i
     names = data.draw(NAMES)
     rng = np.random.default_rng(seed)
     n_sources = data.draw(st.integers(1, 3))
-    routers = [grouping.start(source, n_sources, seed) for source in range(n_sources)]
+    routers = [grouping.start(source, seed) for source in range(n_sources)]
     twin = NaivePopularityAware(grouping, n_sources, seed)
     for _ in range(data.draw(st.integers(1, 4))):
         for source, router in enumerate(routers):
@@ -65,26 +64,24 @@ def test_equals_its_twin(data: st.DataObject, grouping: PopularityAware, seed: i
         states = grouping.barrier([router.snapshot() for router in routers], 0)
         n_sources = data.draw(st.integers(1, 4))
         twin.barrier(n_sources)
-        routers = [grouping.succeed(states, source) for source in range(n_sources)]
+        routers = [grouping.succeed(dict(enumerate(states)), source) for source in range(n_sources)]
         for router, known in zip(routers, twin.sources, strict=True):
             state = router.snapshot()
-            assert state["agreed_synopsis_keys"].tolist() == twin.agreed.places
-            assert state["filter"].tolist() == known.bloom.counters
+            assert state.agreed.keys.tolist() == twin.agreed.places
+            assert state.hot_filter.tolist() == known.bloom.counters
 
 
 def test_only_the_latest_notes_are_kept() -> None:
     grouping = PopularityAware(workers=4, threshold=0, decline=0.5)
     assert grouping.n_notes == 8
     keys = np.random.default_rng(0).integers(0, 5, 300).astype(np.uint64)
-    router, twin = grouping.start(0, 1, 3), NaivePopularityAware(grouping, 1, 3)
+    router, twin = grouping.start(0, 3), NaivePopularityAware(grouping, 1, 3)
     router.route(keys, 0)
     twin.route(0, keys.tolist())
     state = router.snapshot()
-    assert state["progress"][NOTED] == len(twin.sources[0].notes) > 100
-    assert (
-        list(zip(*(state[name].tolist() for name in ("noted_at", "noted_keys", "noted_bits")), strict=True))
-        == (twin.sources[0].notes[-8:])
-    )
+    assert state.progress[NOTED] == len(twin.sources[0].notes) > 100
+    notes = zip(state.notes.at.tolist(), state.notes.keys.tolist(), state.notes.bits.tolist(), strict=True)
+    assert list(notes) == twin.sources[0].notes[-8:]
     again = keys[::-1].copy()
     assert grouping.resume(state).route(again, 0).tolist() == twin.route(0, again.tolist())
 
@@ -92,29 +89,31 @@ def test_only_the_latest_notes_are_kept() -> None:
 def test_without_a_hot_key_it_is_key_grouping() -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, size=50_000, dtype=np.uint64)
     for n_workers in (1, 3, 10):
-        by_hash = Key(workers=n_workers).start(0, 1, 5).route(keys, 0)
-        assert np.array_equal(PopularityAware(workers=n_workers).start(0, 1, 5).route(keys, 0), by_hash)
+        by_hash = Key(workers=n_workers).start(0, 5).route(keys, 0)
+        assert np.array_equal(PopularityAware(workers=n_workers).start(0, 5).route(keys, 0), by_hash)
 
 
 def test_a_hot_key_is_dealt_in_turn_and_all_others_stay_home() -> None:
     grouping = PopularityAware(workers=7)
     rng = np.random.default_rng(1)
     keys = np.where(rng.random(40_000) < 0.3, np.uint64(7), rng.integers(0, 2**64, 40_000, dtype=np.uint64))
-    router = grouping.start(0, 1, 2)
+    router = grouping.start(0, 2)
     router.route(keys[:20_000], 0)
     workers = router.route(keys[20_000:], 0)
     later = keys[20_000:]
     dealt = workers[later == 7]
     steps = (np.diff(dealt) - 1) % 7  # other keys that the filter takes for hot have their turn, too
     assert np.mean(steps == 0) > 0.97
-    home = Key(workers=7).start(0, 1, 2).route(later, 0)
+    home = Key(workers=7).start(0, 2).route(later, 0)
     assert np.mean(workers[later != 7] == home[later != 7]) > 0.98
     loads = np.bincount(dealt, minlength=7)
     assert loads.max() - loads.min() < 0.05 * loads.mean()
 
 
-def one_barrier(grouping: PopularityAware, streams: Sequence[NDArray[np.uint64]], seed: int = 0) -> list[State]:
-    routers = [grouping.start(source, len(streams), seed) for source in range(len(streams))]
+def one_barrier(
+    grouping: PopularityAware, streams: Sequence[NDArray[np.uint64]], seed: int = 0
+) -> list[PopularityAwareState]:
+    routers = [grouping.start(source, seed) for source in range(len(streams))]
     for router, keys in zip(routers, streams, strict=True):
         router.route(keys, 0)
     return list(grouping.barrier([router.snapshot() for router in routers], 1000))
@@ -135,7 +134,7 @@ def test_sources_that_each_see_too_little_find_a_hot_key_together() -> None:
     grouping, n_sources, found = PopularityAware(workers=10), 16, []
     for seed in range(20):
         states = one_barrier(grouping, [np.full(100, 7, dtype=np.uint64)] * n_sources, seed)
-        found.append(7 in states[0]["agreed_synopsis_keys"][states[0]["agreed_synopsis_hot"]])
+        found.append(7 in states[0].agreed.keys[states[0].agreed.hot])
     assert np.mean(found) > 0.9
 
 
@@ -143,40 +142,40 @@ def test_a_late_source_gets_the_agreed_filter_and_has_noted_nothing() -> None:
     grouping = PopularityAware(workers=10)
     states = one_barrier(grouping, [np.full(3_000, key, dtype=np.uint64) for key in (3, 4, 5)])
     late = grouping.merge(states)
-    assert late["progress"][[NOTED, TUPLES]].tolist() == [0, 0]
-    assert late["noted_keys"].size == 0
-    assert late["filter"].any()
-    for name in late:
-        if name.startswith("agreed_") or name == "filter":
-            assert np.array_equal(late[name], states[0][name])
+    assert late.progress[[NOTED, TUPLES]].tolist() == [0, 0]
+    assert late.notes.keys.size == 0
+    assert late.hot_filter.any()
+    agreed = {name: array for name, array in late.arrays().items() if name.startswith("agreed.")}
+    for name, array in {**agreed, "hot_filter": late.hot_filter}.items():
+        assert np.array_equal(array, states[0].arrays()[name])
     # Nothing counted twice: a further barrier without tuples, with late sources, changes nothing that is agreed on.
     after = grouping.barrier([*states, late, late], 2000)
-    assert all(np.array_equal(after[0][name], late[name]) for name in late if name.startswith("agreed_"))
+    assert all(np.array_equal(after[0].arrays()[name], array) for name, array in agreed.items())
     # Before a barrier a source has no successor yet; notes that it has are not those of the new one.
     router = grouping.resume(states[0])
     router.route(np.full(3_000, 9, dtype=np.uint64), 2000)
-    assert grouping.merge([router.snapshot(), states[1]])["noted_keys"].size == 0
+    assert grouping.merge([router.snapshot(), states[1]]).notes.keys.size == 0
 
 
 def test_a_source_that_lost_its_history_does_not_make_the_others_forget() -> None:
     grouping = PopularityAware(workers=10)
     states = one_barrier(grouping, [np.full(3_000, 7, dtype=np.uint64)] * 2)
-    fresh = grouping.start(0, 2, 0).snapshot()
+    fresh = grouping.start(0, 0).snapshot()
     for order in ([fresh, states[1]], [states[0], fresh]):
         after = grouping.barrier(order, 2000)
-        assert all(7 in state["agreed_synopsis_keys"] for state in after)
+        assert all(7 in state.agreed.keys for state in after)
 
 
 def test_coins_differ_between_sources_and_after_each_barrier() -> None:
     grouping = PopularityAware(workers=4, threshold=2)
     keys = np.zeros(400, dtype=np.uint64)
     noted = []
-    routers = [grouping.start(source, 2, 0) for source in range(2)]
+    routers = [grouping.start(source, 0) for source in range(2)]
     for _ in range(2):
         for router in routers:
             router.route(keys, 0)
         states = [router.snapshot() for router in routers]
-        noted += [tuple(state["noted_at"].tolist()) for state in states]
+        noted += [tuple(state.notes.at.tolist()) for state in states]
         routers = [grouping.resume(state) for state in grouping.barrier(states, 0)]
     assert len(set(noted)) == 4
     assert 20 < len(noted[0]) < 90
@@ -184,7 +183,7 @@ def test_coins_differ_between_sources_and_after_each_barrier() -> None:
 
 def test_a_key_that_cools_down_goes_home_again() -> None:
     grouping = PopularityAware(workers=10, threshold=2, decline=0.05)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     router.route(np.full(1_000, 7, dtype=np.uint64), 0)
     assert len(set(router.route(np.full(20, 7, dtype=np.uint64), 0).tolist())) == 10
     router.route(np.random.default_rng(0).integers(0, 2**64, 100_000, dtype=np.uint64), 0)
@@ -207,14 +206,14 @@ def test_a_new_hot_key_is_shuffled_within_one_barrier() -> None:
     stream = Drift(percent=50, period=change * per_second)
     tuples = 8 * change * per_second
     keys = np.concatenate([hash_keys(chunk) for chunk in stream.generate(tuples=tuples)])
-    routers = [grouping.start(source, 3, 0) for source in range(3)]
+    routers = [grouping.start(source, 0) for source in range(3)]
     loads = []
     for second, batch in enumerate(np.array_split(keys, tuples // per_second)):
         chosen = [router.route(np.ascontiguousarray(batch[i::3]), second * 1000) for i, router in enumerate(routers)]
         loads.append(np.bincount(np.concatenate(chosen), minlength=10))
         states = grouping.barrier([router.snapshot() for router in routers], second * 1000 + 1000)
         routers = [grouping.resume(state) for state in states]
-    by_hash = imbalance(np.bincount(Key(workers=10).start(0, 1, 0).route(keys[:per_second], 0), minlength=10))
+    by_hash = imbalance(np.bincount(Key(workers=10).start(0, 0).route(keys[:per_second], 0), minlength=10))
     assert by_hash > 300
     for begin in range(0, len(loads), change):
         assert imbalance(np.sum(loads[begin + 1 : begin + change], axis=0)) < 15

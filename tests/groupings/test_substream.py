@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,14 +21,13 @@ from skewless import (
     Eager,
     Even,
     Flux,
-    Grouping,
     SkewlessError,
-    State,
     SubstreamGrouping,
     TwoChoices,
     UniversalRebalancing,
 )
-from skewless.groupings.substream import by_table, largest_first, worker_loads
+from skewless.groupings import Coordinated
+from skewless.groupings.substream import SubstreamState, by_table, dealt, largest_first, worker_loads
 from skewless.processors.substreams import representatives, substreams_of
 
 KEYS = st.lists(st.integers(0, 2**64 - 1), max_size=20)
@@ -36,14 +35,19 @@ ALL: list[type[SubstreamGrouping]] = [Eager, Correlation, UniversalRebalancing, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turning(SubstreamGrouping):
+class Turning(SubstreamGrouping[SubstreamState]):
     """Gives each substream that had a tuple to the next worker."""
 
     name: ClassVar[str] = "turning"
+    state_class = SubstreamState
 
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
-        table = (state["table"] + (histogram > 0)) % self.n_workers
-        return {"table": table.astype(np.int32)}
+    def first_state(self, _source: int, _seed: int, /) -> SubstreamState:
+        table = dealt(self.n_substreams, self.n_workers)
+        return SubstreamState(table=table, counts=self._no_counts(), window=self._no_counts())
+
+    def _revised(self, state: SubstreamState, histogram: NDArray[np.int64]) -> SubstreamState:
+        table = (state.table + (histogram > 0)) % self.n_workers
+        return replace(state, table=table.astype(np.int32))
 
 
 def _turned(n_workers: int) -> Callable[[list[int], list[int]], list[int]]:
@@ -81,7 +85,7 @@ def test_windows_and_tables_equal_the_twin(
 ) -> None:
     grouping = Turning(workers=n_workers, n_substreams=7, window_ms=window_ms)
     twin = NaiveSubstreams([s % n_workers for s in range(7)], window_ms, _turned(n_workers))
-    states = [grouping.start(source, 3, 0).snapshot() for source in range(3)]
+    states = [grouping.start(source, 0).snapshot() for source in range(3)]
     for passed_ms, by_source in batches:
         routers = [grouping.resume(state) for state in states]
         for router, keys in zip(routers, by_source, strict=True):
@@ -90,49 +94,48 @@ def test_windows_and_tables_equal_the_twin(
         states = list(grouping.barrier([router.snapshot() for router in routers], now_ms))
         twin.barrier(now_ms)
         for state in states:
-            assert grouping.owners(state).tolist() == twin.table
-            assert not state["counts"].any()
-            assert all(isinstance(array, np.ndarray) for array in state.values())
-        assert states[0]["windows"] == len(twin.histograms)
+            assert state.table.tolist() == twin.table
+            assert not state.counts.any()
+        assert states[0].windows == len(twin.histograms)
 
 
 def test_a_window_begins_with_the_first_tuple_and_ends_at_the_barrier_behind_it() -> None:
     grouping = Turning(workers=2, n_substreams=1, window_ms=100)
     key = _as_array([5])
-    routers = [grouping.start(source, 3, 0) for source in range(3)]
+    routers = [grouping.start(source, 0) for source in range(3)]
     routers[0].route(key[:0], 1000)
     states = grouping.barrier([router.snapshot() for router in routers], 1010)
     routers = [grouping.resume(state) for state in states]
     for router, now_ms in zip(routers, (1040, 1030, 1035), strict=True):
         router.route(key, now_ms)
     states = grouping.barrier([router.snapshot() for router in routers], 1129)
-    assert states[0]["tables"] == 0
+    assert states[0].tables == 0
     states = grouping.barrier(states, 1140)  # ten too late: the next window ends at 1230 all the same
-    assert states[0]["tables"] == 1
+    assert states[0].tables == 1
     for now_ms, n_tables in ((1229, 1), (1230, 2)):
         router = grouping.resume(states[0])
         router.route(key, 1200)
         states = grouping.barrier([router.snapshot()], now_ms)
-        assert states[0]["tables"] == n_tables
+        assert states[0].tables == n_tables
 
 
 def test_a_window_without_tuples_changes_nothing() -> None:
     for make in ALL:
         grouping = make(workers=3)
-        before = grouping.start(0, 1, 0).snapshot()
+        before = grouping.start(0, 0).snapshot()
         (after,) = grouping.barrier([before], 10**9)
-        assert np.array_equal(grouping.owners(before), grouping.owners(after))
-        assert after["windows"] == 0
+        assert np.array_equal(before.table, after.table)
+        assert after.windows == 0
 
 
 def test_the_remark_tells_the_last_change() -> None:
     grouping = Turning(workers=2, n_substreams=4)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     assert grouping.remark(router.snapshot()) == "table 0: nothing has moved"
     router.route(np.repeat(representatives(4), [3, 0, 1, 0]), 0)
     (state,) = grouping.barrier([router.snapshot()], 1)
     assert grouping.remark(state) == "table 1, moved by it: 2 substreams, 100.0% of the load"
-    router = Flux(workers=2, n_substreams=4).start(0, 1, 0)
+    router = Flux(workers=2, n_substreams=4).start(0, 0)
     router.route(np.repeat(representatives(4), [4, 1, 2, 1]), 0)
     (state,) = Flux(workers=2, n_substreams=4).barrier([router.snapshot()], 1)
     assert grouping.remark(state) == "table 1, moved by it: 1 substreams, 25.0% of the load"
@@ -140,24 +143,24 @@ def test_the_remark_tells_the_last_change() -> None:
 
 def test_a_source_that_lost_its_memory_follows_the_others_and_what_it_counted_counts() -> None:
     grouping = Turning(workers=5, n_substreams=1)
-    states: list[State] = [grouping.start(0, 2, 0).snapshot()]
+    states: list[SubstreamState] = [grouping.start(0, 0).snapshot()]
     for _ in range(3):
         router = grouping.resume(states[0])
         router.route(_as_array([1]), 0)
         states = list(grouping.barrier([router.snapshot()], 0))
-    fresh = grouping.start(1, 2, 0)
+    fresh = grouping.start(1, 0)
     fresh.route(_as_array([1, 1]), 0)
     states = list(grouping.barrier([fresh.snapshot(), states[0]], 0))
-    assert [grouping.owners(state).tolist() for state in states] == [[4], [4]]
-    assert states[0]["window_load"] == 2
+    assert [state.table.tolist() for state in states] == [[4], [4]]
+    assert states[0].window_load == 2
     fresh.route(_as_array([1]), 0)
-    assert not grouping.merge([fresh.snapshot(), *states])["counts"].any()
+    assert not grouping.merge([fresh.snapshot(), *states]).counts.any()
 
 
 @pytest.mark.parametrize("make", ALL)
 def test_the_first_table_uses_every_worker(make: type[SubstreamGrouping]) -> None:
     grouping = make(workers=4, n_substreams=400)
-    owners = grouping.owners(grouping.start(0, 1, 7).snapshot())
+    owners = grouping.first_state(0, 7).table
     assert owners.dtype == np.int32
     assert np.bincount(owners, minlength=4).min() > 60
 
@@ -178,12 +181,12 @@ def test_bad_parameters_are_refused(make: type[SubstreamGrouping], parameter: st
     ],
     ids=lambda grouping: grouping.name,
 )
-def test_fed_with_representatives_a_substream_has_one_owner_between_barriers(grouping: Grouping) -> None:
+def test_fed_with_representatives_a_substream_has_one_owner_between_barriers(grouping: Coordinated) -> None:
     """Whatever keys a source meets: all of a substream go to one worker, on all sources, even where tables change."""
     rng = np.random.default_rng(0)
     names = rng.integers(0, 2**64, size=2000, dtype=np.uint64)
     shares = 1 / np.arange(1, 2001)
-    routers = [grouping.start(source, 3, 1) for source in range(3)]
+    routers = [grouping.start(source, 1) for source in range(3)]
     tables = []
     for batch in range(12):
         if batch == 6:

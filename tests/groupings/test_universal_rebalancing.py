@@ -31,13 +31,13 @@ def test_equals_its_naive_twin(loads: list[int], seed: int, first: int, tries: i
 
 
 def _tables(grouping: UniversalRebalancing, histogram: NDArray[np.int64], seed: int) -> list[NDArray[np.int32]]:
-    state = grouping.start(0, 1, seed).snapshot()
-    tables = [grouping.owners(state)]
+    state = grouping.start(0, seed).snapshot()
+    tables = [state.table]
     for now_ms in range(10):
         router = grouping.resume(state)
         router.route(np.repeat(representatives(100), histogram), now_ms)
         (state,) = grouping.barrier([router.snapshot()], now_ms)
-        tables.append(grouping.owners(state))
+        tables.append(state.table)
     return tables
 
 

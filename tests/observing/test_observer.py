@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.errors import SkewlessError
+from skewless.groupings import State
 from skewless.hashing import hash_keys
 from skewless.observing import BatchMetrics, HotKey, Metrics, Observer
 from skewless.observing.key_sample import KeySample, dist_cost
@@ -37,7 +38,7 @@ class Batch:
 
 
 def write(ledger: Ledger, number: int, batch: Batch, *, workers: Sequence[int] | None = None) -> None:
-    ledger.write_source(number, 0, {}, batch.began_ms)
+    ledger.write_source(number, 0, State(), batch.began_ms)
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for key, worker in batch.pairs:
         counts[worker][key] += 1
@@ -116,7 +117,7 @@ def test_metrics_are_those_of_a_plain_count(history: tuple[int, list[Batch]], to
             write(ledger, number, batch)
             if not together:
                 found += observer.poll(now_s=number)
-        ledger.write_source(len(batches), 0, {}, 0)  # a later batch: all before it are complete
+        ledger.write_source(len(batches), 0, State(), 0)  # a later batch: all before it are complete
         found += observer.poll(now_s=100)
         assert observer.poll(now_s=101) == []
     assert [metrics.batch for metrics in found] == [*range(len(batches))]
@@ -219,7 +220,7 @@ def test_a_batch_is_complete_when_a_later_one_exists(ledger: Ledger) -> None:
     observer = Observer(ledger)
     write(ledger, 7, BATCH, workers=[0])
     assert observer.poll(now_s=0) == []
-    ledger.write_source(9, 0, {}, 0)
+    ledger.write_source(9, 0, State(), 0)
     assert numbers(observer.poll(now_s=0)) == [7]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skewless.groupings import State
 from skewless.observing import BatchMetrics, HotKey, Metrics
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import WorkerReport
@@ -57,7 +58,7 @@ def write_batches(
     ledger.claim({"grouping": "even", "workers": len(batches[0])})
     for batch, loads in enumerate(batches, first):
         began_ms = 1_700_000_000_000 + 1_000 * batch
-        ledger.write_source(batch, 0, {}, began_ms)
+        ledger.write_source(batch, 0, State(), began_ms)
         for worker, load in enumerate(loads):
             report = WorkerReport(
                 worker=worker, tuples=load, keys=2, busy_s=load / 100, finished_ms=began_ms + 1_000,

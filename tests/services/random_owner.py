@@ -7,19 +7,26 @@ Both are for tests of ordered state: `RandomOwner` moves more than any real grou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless import Grouping, Router, State
+from skewless import Router, State
+from skewless.groupings import Coordinated
 from skewless.processors import KeyState, Processor, Row
 from skewless.processors.substreams import substreams_of
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RandomOwnerState(State):
+    seed: int
+    barriers: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
-class RandomOwner(Grouping):
+class RandomOwner(Coordinated[RandomOwnerState]):
     """Draw a new owner for every substream at each barrier, from the seed and the number of barriers so far.
 
     At times it leaves workers without any substream.
@@ -27,39 +34,39 @@ class RandomOwner(Grouping):
 
     name: ClassVar[str] = "random_owner"
     single_owner: ClassVar[bool] = True
-    coordinated: ClassVar[bool] = True
+    state_class = RandomOwnerState
 
     n_substreams: int = 16
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self.resume({"seed": np.array(seed), "barriers": np.array(0)})
+    def first_state(self, _source: int, seed: int, /) -> RandomOwnerState:
+        return RandomOwnerState(seed=seed)
 
-    def resume(self, state: State) -> Router:
-        random = np.random.default_rng([int(state["seed"]), int(state["barriers"])])
+    def resume(self, state: RandomOwnerState, /) -> Router[RandomOwnerState]:
+        random = np.random.default_rng([state.seed, state.barriers])
         used = random.permutation(self.n_workers)[: random.integers(1, self.n_workers, endpoint=True)]
         return _RandomOwnerRouter(state, random.choice(used, self.n_substreams).astype(np.int32))
 
-    def merge(self, states: Sequence[State]) -> State:
-        return max(states, key=lambda state: int(state["barriers"]))
+    def merge(self, states: Sequence[RandomOwnerState]) -> RandomOwnerState:
+        return max(states, key=lambda state: state.barriers)
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
+    def barrier(self, states: Sequence[RandomOwnerState], _now_ms: int, /) -> Sequence[RandomOwnerState]:
         ahead = self.merge(states)
-        return [{**ahead, "barriers": ahead["barriers"] + 1} for _ in states]
+        return [replace(ahead, barriers=ahead.barriers + 1) for _ in states]
 
-    def remark(self, state: State) -> str:
-        return f"table {state['barriers']}"
+    def remark(self, state: RandomOwnerState, /) -> str:
+        return f"table {state.barriers}"
 
 
-class _RandomOwnerRouter(Router):
-    def __init__(self, state: State, table: NDArray[np.int32]) -> None:
+class _RandomOwnerRouter(Router[RandomOwnerState]):
+    def __init__(self, state: RandomOwnerState, table: NDArray[np.int32]) -> None:
         self._state, self._table = state, table
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers: NDArray[np.int32] = self._table[substreams_of(keys, self._table.size)]
         return workers
 
-    def snapshot(self) -> State:
-        return {name: array.copy() for name, array in self._state.items()}
+    def snapshot(self) -> RandomOwnerState:
+        return self._state
 
 
 class Chain(Processor):

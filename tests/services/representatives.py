@@ -8,10 +8,10 @@ depend on which grouping chose it.
 from __future__ import annotations
 
 from services.long import LONG
-from skewless import GROUPINGS
+from skewless.groupings import GROUPINGS, Foresighted
 
 ON_SPARK = (
-    [name for name, grouping in GROUPINGS.items() if not grouping(workers=2).needs_frequencies]
+    [name for name, grouping in GROUPINGS.items() if not issubclass(grouping, Foresighted)]
     if LONG
     else ["partial_key", "dynamic_key", "distribution_aware", "even"]
 )

@@ -19,7 +19,6 @@ from skewless import (
     Eager,
     Even,
     FullKnowledge,
-    Grouping,
     Key,
     Router,
     Shuffle,
@@ -30,6 +29,7 @@ from skewless import (
     hash_keys,
     simulate,
 )
+from skewless.groupings import Coordinated
 from skewless.hashing import make_salt, random_word
 from skewless.processors.substreams import representatives, substreams_of
 from skewless.simulation.keyed_state import HANDOFFS, KeyedState, StateResult
@@ -37,34 +37,40 @@ from skewless.streams import Zipf
 from skewless.streams.arrivals import Ramp, Steady
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WanderState(State):
+    seed: int
+    turn: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
-class Wander(Grouping):
+class Wander(Coordinated[WanderState]):
     """After each barrier some keys, at random, have another owner."""
 
     name: ClassVar[str] = "wander"
     single_owner: ClassVar[bool] = True
-    coordinated: ClassVar[bool] = True
+    state_class = WanderState
     restless: int = 50  # percent
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self.resume({"turn": np.array(0), "seed": np.array(seed)})
+    def first_state(self, _source: int, seed: int, /) -> WanderState:
+        return WanderState(seed=seed)
 
-    def resume(self, state: State) -> Router:
+    def resume(self, state: WanderState, /) -> Router[WanderState]:
         return WanderRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[WanderState]) -> WanderState:
         return states[0]
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
-        return [{**state, "turn": state["turn"] + 1} for state in states]
+    def barrier(self, states: Sequence[WanderState], _now_ms: int, /) -> Sequence[WanderState]:
+        return [replace(state, turn=state.turn + 1) for state in states]
 
 
-class WanderRouter(Router):
-    def __init__(self, grouping: Wander, state: State) -> None:
+class WanderRouter(Router[WanderState]):
+    def __init__(self, grouping: Wander, state: WanderState) -> None:
         self.grouping, self.state = grouping, state
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
-        turn, seed = int(self.state["turn"]), int(self.state["seed"])
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
+        turn, seed = self.state.turn, self.state.seed
         workers = np.empty(keys.size, dtype=np.int32)
         for i, key in enumerate(keys.tolist()):
             draws = [int(random_word(np.uint64(key), make_salt(seed, use=use))) for use in range(turn + 1)]
@@ -72,8 +78,8 @@ class WanderRouter(Router):
             workers[i] = (moves[-1] // 100) % self.grouping.n_workers
         return workers
 
-    def snapshot(self) -> State:
-        return dict(self.state)
+    def snapshot(self) -> WanderState:
+        return self.state
 
 
 def naive(simulation: Simulation, tuples: int) -> tuple[Workers, list[int]]:
@@ -83,8 +89,9 @@ def naive(simulation: Simulation, tuples: int) -> tuple[Workers, list[int]]:
     assert n is not None
     keys = np.concatenate([hash_keys(c) for c in simulation.stream.generate(tuples=tuples, seed=simulation.seed)])
     times = simulation.arrival_process.start(tuples=tuples, seed=simulation.seed).take(tuples + 1).tolist()
-    router = grouping.start(0, 1, simulation.seed)
+    router = grouping.start(0, simulation.seed)
     tables = [router.route(representatives(n), 0).tolist()]
+    assert isinstance(grouping, Coordinated)
     for _ in range(times[-2] // (simulation.batch_ms * 10**6)):
         router = grouping.resume(grouping.barrier([router.snapshot()], 0)[0])
         tables.append(router.route(representatives(n), 0).tolist())
@@ -242,8 +249,9 @@ def test_one_big_state_is_moved_in_its_time() -> None:
 
 
 def owners(simulation: Simulation) -> list[int]:
-    grouping: Grouping = simulation.grouping
-    router, table = grouping.start(0, 1, simulation.seed), []
+    grouping = simulation.grouping
+    assert isinstance(grouping, Coordinated)
+    router, table = grouping.start(0, simulation.seed), []
     for _ in range(3):
         table.append(int(router.route(representatives(1), 0)[0]))
         router = grouping.resume(grouping.barrier([router.snapshot()], 0)[0])

@@ -31,6 +31,7 @@ from skewless import (
     make_stream,
     simulate,
 )
+from skewless.groupings import Coordinated, Foresighted, Measuring
 from skewless.streams.arrivals import Ramp, Steady
 
 
@@ -45,9 +46,9 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
             )
         )
     ]
-    if grouping.needs_frequencies:
+    if isinstance(grouping, Foresighted):
         grouping = grouping.informed(*np.unique(np.array(keys, dtype=np.uint64), return_counts=True))
-    routers = [grouping.start(source, n_sources, simulation.seed) for source in range(n_sources)]
+    routers = [grouping.start(source, simulation.seed) for source in range(n_sources)]
     free_at = [0] * grouping.n_workers
     loads = [0] * grouping.n_workers
     in_batch = np.zeros(grouping.n_workers, dtype=np.int64)
@@ -60,8 +61,11 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
         while arrival * 1000 >= (batch + 1) * simulation.batch_ms:
             batch += 1
             busy_s = in_batch * simulation.service_ns / 10**9
-            states = grouping.calibrate([router.snapshot() for router in routers], in_batch, busy_s)
-            states = grouping.barrier(states, batch * simulation.batch_ms)
+            states = [router.snapshot() for router in routers]
+            if isinstance(grouping, Measuring):
+                states = list(grouping.calibrate(states, in_batch, busy_s))
+            if isinstance(grouping, Coordinated):
+                states = list(grouping.barrier(states, batch * simulation.batch_ms))
             in_batch = np.zeros_like(in_batch)
             routers = [grouping.resume(state) for state in states]
         now_ms = batch * simulation.batch_ms
@@ -86,37 +90,43 @@ def naive_simulate(simulation: Simulation, tuples: int) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TurnState(State):
+    turn: int = 0
+    seen: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
-class TakeTurns(Grouping):
+class TakeTurns(Coordinated[TurnState]):
     """All tuples to one worker, the next one after each barrier: shows when barriers happen, and with which states."""
 
     name: ClassVar[str] = "take_turns"
-    coordinated: ClassVar[bool] = True
+    state_class = TurnState
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self.resume({"turn": np.array(0), "seen": np.array(0)})
+    def first_state(self, _source: int, _seed: int, /) -> TurnState:
+        return TurnState()
 
-    def resume(self, state: State) -> Router:
-        return TakeTurnsRouter(self.n_workers, int(state["turn"]))
+    def resume(self, state: TurnState, /) -> Router[TurnState]:
+        return TakeTurnsRouter(self.n_workers, state.turn)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[TurnState]) -> TurnState:
         return states[0]
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
-        seen = sum(int(state["seen"]) for state in states)
-        return [{"turn": state["turn"] + seen, "seen": np.array(0)} for state in states]
+    def barrier(self, states: Sequence[TurnState], _now_ms: int, /) -> Sequence[TurnState]:
+        seen = sum(state.seen for state in states)
+        return [TurnState(turn=state.turn + seen) for state in states]
 
 
-class TakeTurnsRouter(Router):
+class TakeTurnsRouter(Router[TurnState]):
     def __init__(self, n_workers: int, turn: int) -> None:
         self.n_workers, self.turn, self.seen = n_workers, turn, 0
 
-    def route(self, keys: np.ndarray[Any, np.dtype[np.uint64]], now_ms: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def route(self, keys: np.ndarray[Any, np.dtype[np.uint64]], now_ms: int, /) -> np.ndarray[Any, np.dtype[np.int32]]:
         self.seen += keys.size + now_ms // 10**9
         return np.full(keys.size, self.turn % self.n_workers, dtype=np.int32)
 
-    def snapshot(self) -> State:
-        return {"turn": np.array(self.turn), "seen": np.array(self.seen)}
+    def snapshot(self) -> TurnState:
+        return TurnState(turn=self.turn, seen=self.seen)
 
 
 @given(
@@ -141,9 +151,9 @@ def test_equals_its_naive_twin(
     process: str,
     seed: int,
 ) -> None:
-    grouping = TakeTurns(workers=workers) if name == "take_turns" else make_grouping(name, workers=workers)
+    grouping: Grouping = TakeTurns(workers=workers) if name == "take_turns" else make_grouping(name, workers=workers)
     # No more than 1,000 batches, 100 with barriers: with slow streams there are many between two tuples.
-    tuples = min(tuples, max(1, rate * batch_ms // (10 if grouping.coordinated else 1)))
+    tuples = min(tuples, max(1, rate * batch_ms // (10 if isinstance(grouping, Coordinated) else 1)))
     stream = make_stream("country-half-skew-r80")
     simulation = Simulation(
         grouping,

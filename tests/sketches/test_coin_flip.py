@@ -93,7 +93,7 @@ def test_a_restored_predictor_goes_on_alike(
     predictor, twin = pair
     predictor.update(as_array(before))
     state = predictor.snapshot()
-    kept = {name: array.copy() for name, array in state.items()}
+    kept = {name: np.copy(array) for name, array in vars(state).items()}
     restored = CoinFlip(
         threshold=twin.threshold, length=twin.length, min_bits=twin.min_bits, decline=twin.decline, seed=twin.seed
     )
@@ -101,9 +101,9 @@ def test_a_restored_predictor_goes_on_alike(
     restored.restore(state)
     for one in (predictor, restored):
         one.update(as_array(after))
-    left, right = predictor.snapshot(), restored.snapshot()
+    left, right = vars(predictor.snapshot()), vars(restored.snapshot())
     assert all(np.array_equal(left[name], right[name]) for name in left)
-    assert all(np.array_equal(state[name], kept[name]) for name in kept)
+    assert all(np.array_equal(getattr(state, name), kept[name]) for name in kept)
 
 
 def test_a_snapshot_of_another_size_is_refused() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from naive.key_space import NaiveKeySpace
 from naive.key_space import promote as naive_promote
@@ -17,6 +15,7 @@ from skewless.sketches.key_space import (
     BABY,
     OLD,
     TEENAGE,
+    Items,
     KeySpace,
     merge_items,
     most_frequent,
@@ -28,8 +27,6 @@ from skewless.sketches.key_table import FULL, find_or_add
 SALT = np.uint64(0x5EED)
 NAMES = {BABY: "baby", TEENAGE: "teenage", OLD: "old"}
 FORGET_AFTER_S = 30
-
-State = dict[str, NDArray[Any]]
 
 
 def see(space: KeySpace, key: int, now_s: int, times: int = 1) -> None:
@@ -178,12 +175,12 @@ def test_a_restored_space_goes_on_alike(expected_keys: int, run: list[tuple[int,
     for i, (gap, keys, to_old) in enumerate(run):
         if i == cut:
             state = space.snapshot()
-            kept = {name: array.copy() for name, array in state.items()}
+            kept = {name: array.copy() for name, array in vars(state).items()}
             original, space = space, KeySpace(expected_keys, SALT)
             space.restore(state)
             see(original, 999, now_s)  # neither the snapshot nor the restored space shares memory with it
             original.counts[:] = -1
-            assert all(np.array_equal(state[name], kept[name]) for name in kept)
+            assert all(np.array_equal(getattr(state, name), kept[name]) for name in kept)
         now_s += gap
         for key in keys:
             see(space, key, now_s)
@@ -195,7 +192,7 @@ def test_a_restored_space_goes_on_alike(expected_keys: int, run: list[tuple[int,
         for key in keys:
             see(uninterrupted, key, now_s)
         uninterrupted.cycle(now_s, FORGET_AFTER_S, to_old=to_old)
-    left, right = space.snapshot(), uninterrupted.snapshot()
+    left, right = vars(space.snapshot()), vars(uninterrupted.snapshot())
     assert left.keys() == right.keys()
     for name, array in left.items():
         assert np.array_equal(array, right[name])
@@ -213,23 +210,24 @@ KINDS = {
 
 
 @st.composite
-def item_states(draw: st.DrawFn, earliest_check_s: int = 0) -> State:
+def item_states(draw: st.DrawFn, earliest_check_s: int = 0) -> Items:
     keys = draw(st.lists(st.integers(0, 12), unique=True, max_size=12))
     item = st.tuples(
         st.integers(1, 9), st.integers(0, 99), st.integers(earliest_check_s, 99), st.integers(2, 9), st.integers(0, 2)
     )
     columns = list(zip(*(draw(item) for _ in keys), strict=True)) or [()] * 5
-    return {name: np.array(column, dtype=KINDS[name]) for name, column in zip(KINDS, [keys, *columns], strict=True)}
+    named = zip(KINDS, [keys, *columns], strict=True)
+    return Items(**{name: np.array(column, dtype=KINDS[name]) for name, column in named})
 
 
-def by_key(state: State) -> dict[int, dict[str, int]]:
-    columns = {name: array.tolist() for name, array in state.items()}
+def by_key(state: Items) -> dict[int, dict[str, int]]:
+    columns = {name: array.tolist() for name, array in vars(state).items()}
     return {key: {name: column[i] for name, column in columns.items()} for i, key in enumerate(columns["keys"])}
 
 
-def check_merge(states: list[State], expected_keys: int) -> None:
+def check_merge(states: list[Items], expected_keys: int) -> None:
     state = merge_items(states, expected_keys)
-    assert {name: array.dtype for name, array in state.items()} == {
+    assert {name: array.dtype for name, array in vars(state).items()} == {
         name: np.dtype(kind) for name, kind in KINDS.items()
     }
     merged, parts = by_key(state), [by_key(part) for part in states]
@@ -253,21 +251,21 @@ def check_merge(states: list[State], expected_keys: int) -> None:
 
 
 @given(states=st.lists(item_states(), min_size=1, max_size=4), expected_keys=st.integers(1, 30))
-def test_merged_items_stay_within_the_sizes(states: list[State], expected_keys: int) -> None:
+def test_merged_items_stay_within_the_sizes(states: list[Items], expected_keys: int) -> None:
     check_merge(states, expected_keys)
 
 
 @given(states=st.lists(item_states(earliest_check_s=-61), min_size=1, max_size=3))
-def test_merged_items_keep_checks_before_the_start(states: list[State]) -> None:
+def test_merged_items_keep_checks_before_the_start(states: list[Items]) -> None:
     # A key that comes in the first minute was last checked before the router started: at once due for a check.
     check_merge(states, 30)
 
 
 @given(states=st.lists(item_states(), min_size=2, max_size=4), data=st.data())
-def test_merging_in_another_order_gives_the_same(states: list[State], data: st.DataObject) -> None:
+def test_merging_in_another_order_gives_the_same(states: list[Items], data: st.DataObject) -> None:
     other = merge_items(data.draw(st.permutations(states)), 10)
-    for name, array in merge_items(states, 10).items():
-        assert np.array_equal(array, other[name])
+    for name, array in vars(merge_items(states, 10)).items():
+        assert np.array_equal(array, getattr(other, name))
 
 
 def test_merged_items_can_be_restored() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import isabstract, isclass
 from typing import Any, ClassVar
@@ -12,10 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 import skewless.sketches
-from skewless.checks import SKETCH_CHECKS, SketchCheck, check_sketch
+from skewless.checks import check_sketch
+from skewless.checks.sketches import CHECKS, SketchCheck
 from skewless.errors import require_at_least
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
-from skewless.sketches.base import Arrays, HotKeys, Mergeable, Restorable, Sketch
+from skewless.sketches.base import HotKeys, Mergeable, Restorable, Sketch
 from skewless.sketches.coin_flip import CoinFlip
 from skewless.sketches.count_min import CountMin
 from skewless.sketches.counting_bloom import CountingBloom
@@ -76,6 +78,12 @@ def test_abilities() -> None:
     assert named == {"CoinFlip", "CountMin", "AdaptiveCountMin", "SlidingSpaceSaving"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+
+
 class Faulty(Sketch):
     """Exact counts of the most recent keys, which break every rule of the contract in turn."""
 
@@ -116,17 +124,17 @@ class Faulty(Sketch):
         }
         return merged
 
-    def snapshot(self) -> Arrays:
+    def snapshot(self) -> Counted:
         keys, counts = list(self.counts), list(self.counts.values())
-        return {"keys": np.array(keys, dtype=np.uint64), "counts": np.array(counts, dtype=np.int64)}
+        return Counted(keys=np.array(keys, dtype=np.uint64), counts=np.array(counts, dtype=np.int64))
 
-    def restore(self, state: Arrays) -> None:
+    def restore(self, state: Counted) -> None:
         if self.fault != "check_restored_equals_uninterrupted":
             self.counts.clear()
-        self.counts.update(zip(state["keys"].tolist(), state["counts"].tolist(), strict=True))
+        self.counts.update(zip(state.keys.tolist(), state.counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("check", SKETCH_CHECKS, ids=describe)
+@pytest.mark.parametrize("check", CHECKS, ids=describe)
 def test_each_check_can_fail(check: SketchCheck) -> None:
     with pytest.raises(AssertionError):
         check(Faulty, {"room": 500, "fault": check.__name__}, 0)

@@ -146,14 +146,14 @@ def test_merging_with_an_empty_sketch_changes_nothing(keys: list[int], n_counter
 def test_a_restored_sketch_goes_on_alike(before: list[int], after: list[int], n_counters: int) -> None:
     uninterrupted = sketch_of(before, n_counters)
     state = uninterrupted.snapshot()
-    kept = {name: array.copy() for name, array in state.items()}
+    kept = {name: array.copy() for name, array in vars(state).items()}
     uninterrupted.update(as_array(after))
     restored = sketch_of([17, 18, 18], n_counters)  # what it knew before is gone
     restored.restore(state)
     restored.update(as_array(after))
-    left, right = restored.snapshot(), uninterrupted.snapshot()
+    left, right = vars(restored.snapshot()), vars(uninterrupted.snapshot())
     assert all(np.array_equal(left[name], right[name]) for name in right)
-    assert all(np.array_equal(state[name], kept[name]) for name in kept)
+    assert all(np.array_equal(getattr(state, name), kept[name]) for name in kept)
 
 
 @given(ANY_STREAM, ANY_STREAM, COUNTERS, SALTS)
@@ -192,7 +192,7 @@ def test_a_snapshot_of_another_size_is_refused(keys: list[int], n_counters: int,
 
 def test_a_broken_snapshot_is_refused() -> None:
     state = sketch_of([1, 2, 3], 5).snapshot()
-    state["sketch_marks"][N] = 2
+    state.marks[N] = 2
     with pytest.raises(SkewlessError, match="a sketch of 5 counters cannot go on"):
         SpaceSaving(5).restore(state)
 

@@ -178,7 +178,7 @@ def test_rows_land_on_the_workers_that_the_router_names(spark: SparkSession, tmp
     ledger = Ledger(uri=str(tmp_path))
     group(df, "k", workers=4, grouping="key", ledger=ledger).agg(n=Count()).collect()
     keys = hash_keys(pa.array([i % 50 for i in range(1000)], pa.int64()))
-    workers = Key(workers=4).start(0, 1, 0).route(keys, 0)
+    workers = Key(workers=4).start(0, 0).route(keys, 0)
     expected = {worker: int((workers == worker).sum()) for worker in set(workers.tolist())}
     assert {report.worker: report.tuples for report in ledger.read_workers(0)} == expected
 

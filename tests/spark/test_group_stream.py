@@ -147,6 +147,7 @@ def test_update_mode_merged_in_python_and_without_a_window(spark: SparkSession, 
 
 def test_routing_state_goes_from_batch_to_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Shuffle deals on where the batch before stopped, and PKG's counts go on: only the ledger can tell them."""
+    from skewless.groupings.shuffle import ShuffleState
     from skewless.spark import Ledger
 
     for number in range(3):
@@ -154,7 +155,7 @@ def test_routing_state_goes_from_batch_to_batch(spark: SparkSession, tmp_path: P
     df = read(spark, tmp_path / "input").coalesce(1)
     run(group(df, "k", workers=4, grouping="SG", ledger=str(tmp_path / "ledger")).agg(n=Count()), tmp_path)
     ledger = Ledger(uri=str(tmp_path / "ledger"))
-    assert [int(ledger.last_sources(before=batch + 1)[0][0]["next"]) for batch in range(3)] == [1, 2, 3]
+    assert [ledger.last_sources(ShuffleState, before=batch + 1)[0][0].next_worker for batch in range(3)] == [1, 2, 3]
 
 
 def test_the_named_stream_source_replays(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skewless import DistributionAware, Even, Grouping, Key, SkewlessError
+from skewless.groupings import State
 from skewless.spark.route import begin
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
@@ -58,7 +59,7 @@ def test_without_measuring_they_do_not(ledger: Ledger) -> None:
 def unreachable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let every attempt to read a state fail; gives the names of the files that were tried."""
     for source in (0, 1):
-        ledger.write_source(0, source, Even(workers=WORKERS).start(source, 2, 0).snapshot(), 0)
+        ledger.write_source(0, source, Even(workers=WORKERS).start(source, 0).snapshot(), 0)
     tried: list[str] = []
 
     def read(_: BatchDirectory, path: str) -> bytes:
@@ -80,7 +81,7 @@ def test_single_owners_rather_fail_than_disagree(ledger: Ledger, unreachable: li
 
 def test_all_others_begin_anew(ledger: Ledger, unreachable: list[str]) -> None:
     router = begin(Even(workers=WORKERS), ledger, 0, 1, 0)
-    assert int(router.snapshot()["barriers"]) == 0
+    assert router.snapshot().barriers == 0
     assert len(unreachable) == 1
 
 
@@ -109,12 +110,12 @@ def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
     routers = [begin(grouping, ledger, 0, 2, source) for source in (0, 1, 2)]
     first, *others = [router.route(KEYS, 2000) for router in routers]
     assert all(np.array_equal(first, other) for other in others)
-    assert {int(router.snapshot()["barriers"]) for router in routers} == {1}
+    assert {router.snapshot().barriers for router in routers} == {1}
 
 
 def test_work_is_that_of_the_last_batch_with_reports(ledger: Ledger) -> None:
     run_batch(ledger, Key(workers=WORKERS), 0, [0.5] * WORKERS)
-    ledger.write_source(1, 0, {}, 1000)
+    ledger.write_source(1, 0, State(), 1000)
     tuples, busy_s = ledger.last_work(2, WORKERS)
     assert tuples.sum() == KEYS.size
     assert busy_s == pytest.approx(tuples / 2)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from skewless.groupings import State
 from skewless.storage import BatchDirectory, Ledger
 from skewless.storage.batch_directory import absolute, file_of, is_uri, open_file_system
 
@@ -64,5 +65,5 @@ def test_what_the_current_batch_reads_is_kept_however_old(directory: BatchDirect
 def test_a_repeated_batch_after_a_long_gap_finds_its_history(tmp_path: Path) -> None:
     ledger = Ledger(uri=str(tmp_path), keep=3)
     for batch in (0, 50):
-        ledger.write_source(batch, 0, {}, batch)
-    assert ledger.last_sources(before=50) == ({0: {}}, 0)
+        ledger.write_source(batch, 0, State(), batch)
+    assert ledger.last_sources(State, before=50) == ({0: {}}, 0)

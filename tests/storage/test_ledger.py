@@ -8,6 +8,7 @@ import logging
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,10 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 from pyarrow import fs
 
 from skewless.errors import SkewlessError, StorageError
-from skewless.groupings.base import State
+from skewless.groupings.base import Arrays, State
+from skewless.groupings.partial_key import PartialKey, PartialKeyState
 from skewless.storage import batch_directory
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport, sample_hashes
@@ -34,7 +37,23 @@ ARRAYS = hnp.arrays(
     dtype=st.sampled_from([np.int64, np.uint64, np.float64, np.bool_, np.int32, np.uint8]),
     shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
 )
-STATES = st.dictionaries(NAMES.filter(lambda name: name != "now_ms"), ARRAYS, max_size=5)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnyState(State):
+    """Arrays of any name and type."""
+
+    named: dict[str, NDArray[Any]]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return self.named
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> AnyState:
+        return cls(named=dict(arrays))
+
+
+STATES = st.builds(AnyState, named=st.dictionaries(NAMES.filter(lambda name: name != "now_ms"), ARRAYS, max_size=5))
 COUNTS = st.integers(0, 2**62)
 
 
@@ -61,15 +80,15 @@ def make_report(worker: int = 0, keys: int = 3, tuples: int = 10) -> WorkerRepor
     )  # fmt: skip
 
 
-def make_state(value: int = 0) -> State:
-    return {"loads": np.full(4, value, dtype=np.int64)}
+def make_state(value: int = 0, size: int = 4) -> AnyState:
+    return AnyState(named={"loads": np.full(size, value, dtype=np.int64)})
 
 
-def assert_same_state(left: State, right: State) -> None:
-    assert list(left) == list(right)
-    for name in left:
-        assert left[name].dtype == right[name].dtype
-        np.testing.assert_array_equal(left[name], right[name])
+def assert_same_state(left: AnyState, right: AnyState) -> None:
+    assert list(left.named) == list(right.named)
+    for name in left.named:
+        assert left.named[name].dtype == right.named[name].dtype
+        np.testing.assert_array_equal(left.named[name], right.named[name])
 
 
 def as_plain(report: WorkerReport) -> dict[str, Any]:
@@ -86,12 +105,12 @@ def folder(ledger: Ledger, batch: int) -> Path:
 
 
 @given(states=st.lists(STATES, min_size=1, max_size=12), batch=st.integers(0, 10**13), now_ms=COUNTS)
-def test_states_come_back_as_they_were(states: list[State], batch: int, now_ms: int) -> None:
+def test_states_come_back_as_they_were(states: list[AnyState], batch: int, now_ms: int) -> None:
     with TemporaryDirectory() as directory:
         ledger = Ledger(uri=directory)
         for source, state in reversed([*enumerate(states)]):
             ledger.write_source(batch, source, state, now_ms)
-        read = ledger.last_sources(before=batch + 1)[0]
+        read = ledger.last_sources(AnyState, before=batch + 1)[0]
         assert list(read) == [*range(len(states))]
         for state, again in zip(states, read.values(), strict=True):
             assert_same_state(state, again)
@@ -124,24 +143,45 @@ def test_files_are_what_numpy_reads_and_the_same_bytes_every_time(ledger: Ledger
 
 def test_nothing_is_ever_pickled(ledger: Ledger) -> None:
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        ledger.write_source(0, 0, {"names": np.array(["a", None], dtype=object)}, 0)
+        ledger.write_source(0, 0, AnyState(named={"names": np.array(["a", None], dtype=object)}), 0)
     assert not folder(ledger, 0).exists()
     with pytest.raises(SkewlessError, match="must not have an entry 'now_ms'"):
-        ledger.write_source(0, 0, {"now_ms": np.zeros(1)}, 0)
+        ledger.write_source(0, 0, AnyState(named={"now_ms": np.zeros(1)}), 0)
 
 
 def test_pickled_arrays_are_not_read(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     ledger.write_source(0, 0, make_state(), 0)
     np.savez(folder(ledger, 0) / "source-0.npz", loads=np.array([{}], dtype=object), now_ms=np.int64(0))
-    assert ledger.last_sources(before=1)[0] == {}
+    assert ledger.last_sources(AnyState, before=1)[0] == {}
     assert "cannot be loaded when allow_pickle=False" in caplog.text
+
+
+def test_states_of_another_layout_are_no_history(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+    """Such as those that an older version wrote: what sources learned is lost, nothing else."""
+    state = PartialKey(workers=4).first_state(0, 0)
+    ledger.write_source(0, 0, state, 0)
+    arrays = state.arrays()
+    for number, other in enumerate(
+        (
+            {"loads": arrays["loads"]},
+            {**arrays, "progress": np.zeros(3)},
+            {**arrays, "loads": np.zeros(4)},
+            {**arrays, "salt": np.zeros(2, dtype=np.uint64)},
+        ),
+        start=1,
+    ):
+        ledger.write_source(number, 0, state, 0)
+        ledger.write_source(number, 1, AnyState(named=other), 0)
+        states, _ = ledger.last_sources(PartialKeyState, before=number + 1)
+        assert list(states) == [0]
+        assert f"the states of batch {number} are broken" in caplog.text
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "file:"])
 def test_paths_and_uris_name_the_same_directory(tmp_path: Path, prefix: str) -> None:
     Ledger(uri=f"{prefix}{tmp_path}/new/ledger/").write_source(0, 0, make_state(3), 0)
     for uri in (f"{tmp_path}/new/ledger", f"file://{tmp_path}/new/ledger"):
-        states = Ledger(uri=uri).last_sources(before=1)[0]
+        states = Ledger(uri=uri).last_sources(AnyState, before=1)[0]
         assert_same_state(states[0], make_state(3))
 
 
@@ -209,12 +249,12 @@ def test_a_broken_source_costs_the_history(ledger: Ledger, how: str, caplog: pyt
         for source in range(3):
             ledger.write_source(batch, source, make_state(10 * batch + source), 1_000 * batch)
     BREAK[how](folder(ledger, 5) / "source-1.npz")
-    last = ledger.last_sources(before=6)[0]
+    last = ledger.last_sources(AnyState, before=6)[0]
     if how != "missing":
         assert "batch 5" in caplog.text
         assert {record.levelno for record in caplog.records} == {logging.WARNING}
     # A file that is not there may be a source without rows; a broken one is not trusted to be.
-    assert [int(state["loads"][0]) for state in last.values()] == ([50, 52] if how == "missing" else [40, 41, 42])
+    assert [int(state.named["loads"][0]) for state in last.values()] == ([50, 52] if how == "missing" else [40, 41, 42])
     assert ledger.clock(5) == 5_000
 
 
@@ -244,15 +284,15 @@ def test_a_flipped_byte_never_makes_another_state(position: int, flip: int) -> N
         content = bytearray(path.read_bytes())
         content[position % len(content)] ^= flip
         path.write_bytes(content)
-        states = ledger.last_sources(before=1)[0]
+        states = ledger.last_sources(AnyState, before=1)[0]
         if states:
             assert_same_state(states[0], make_state(9))
 
 
 def test_no_history_before_the_first_batch(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
-    assert ledger.last_sources(before=0)[0] == {}
+    assert ledger.last_sources(AnyState, before=0)[0] == {}
     assert caplog.text == ""
-    assert ledger.last_sources(before=1)[0] == {}
+    assert ledger.last_sources(AnyState, before=1)[0] == {}
     assert "no states before batch 1" in caplog.text
     assert ledger.batches() == []
     assert ledger.read_workers(0) == []
@@ -262,14 +302,14 @@ def test_no_history_before_the_first_batch(ledger: Ledger, caplog: pytest.LogCap
 def test_holes_and_strangers(ledger: Ledger) -> None:
     for source in (0, 1, 3):
         ledger.write_source(2, source, make_state(source), 0)
-    assert list(ledger.last_sources(before=3)[0]) == [0, 1, 3]
+    assert list(ledger.last_sources(AnyState, before=3)[0]) == [0, 1, 3]
     ledger.write_source(2, 2, make_state(2), 0)
     (folder(ledger, 2) / ".source-4.npz.0123").write_bytes(b"half")
     (folder(ledger, 2) / "source-4.npz.crc").write_bytes(b"?")
     (Path(ledger.uri) / "lost+found").mkdir()
     (Path(ledger.uri) / "17").mkdir()
-    states = ledger.last_sources(before=3)[0]
-    assert [int(state["loads"][0]) for state in states.values()] == [0, 1, 2, 3]
+    states = ledger.last_sources(AnyState, before=3)[0]
+    assert [int(state.named["loads"][0]) for state in states.values()] == [0, 1, 2, 3]
     assert ledger.batches() == [2]
 
 
@@ -277,9 +317,9 @@ def test_batches_without_states_are_passed_over(ledger: Ledger) -> None:
     ledger.write_source(3, 1, make_state(3), 0)
     ledger.write_worker(4, make_report())
     ledger.write_source(6, 0, make_state(6), 0)
-    assert list(ledger.last_sources(before=6)[0]) == [1]
-    assert list(ledger.last_sources(before=7)[0]) == [0]
-    assert list(ledger.last_sources(before=3)[0]) == []
+    assert list(ledger.last_sources(AnyState, before=6)[0]) == [1]
+    assert list(ledger.last_sources(AnyState, before=7)[0]) == [0]
+    assert list(ledger.last_sources(AnyState, before=3)[0]) == []
 
 
 def test_sources_of_an_earlier_run_are_left_out(ledger: Ledger) -> None:
@@ -287,8 +327,8 @@ def test_sources_of_an_earlier_run_are_left_out(ledger: Ledger) -> None:
         ledger.write_source(0, source, make_state(1), 1_000)
     for source in range(2):
         ledger.write_source(0, source, make_state(2), 9_000)
-    states = ledger.last_sources(before=1)[0]
-    assert [int(state["loads"][0]) for state in states.values()] == [2, 2]
+    states = ledger.last_sources(AnyState, before=1)[0]
+    assert [int(state.named["loads"][0]) for state in states.values()] == [2, 2]
 
 
 def test_old_batches_are_removed_by_source_0(tmp_path: Path) -> None:
@@ -366,7 +406,7 @@ def test_an_impossible_path_fails_the_claim_but_no_task(uri: str, caplog: pytest
         ledger.claim(OWNER)
     ledger.write_source(1, 0, make_state(), 0)
     ledger.write_worker(1, make_report())
-    assert ledger.last_sources(before=1)[0] == {}
+    assert ledger.last_sources(AnyState, before=1)[0] == {}
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
@@ -425,11 +465,10 @@ def writer(ledger: Ledger) -> Iterator[Ledger]:
         size = 0
         while not stop.is_set():
             size = (size + 7_919) % 50_000
-            state = {"loads": np.full(size + 1, size, dtype=np.int64)}
-            ledger.write_source(0, 0, state, 5)
+            ledger.write_source(0, 0, make_state(size, size + 1), 5)
             ledger.write_worker(0, make_report(tuples=size))
 
-    ledger.write_source(0, 0, {"loads": np.zeros(1, dtype=np.int64)}, 5)
+    ledger.write_source(0, 0, make_state(size=1), 5)
     ledger.write_worker(0, make_report(tuples=0))
     threads = [threading.Thread(target=write) for _ in range(2)]
     for thread in threads:
@@ -443,8 +482,8 @@ def writer(ledger: Ledger) -> Iterator[Ledger]:
 def test_a_reader_never_sees_half_a_file(writer: Ledger, caplog: pytest.LogCaptureFixture) -> None:
     sizes = set()
     for _ in range(300):
-        states = writer.last_sources(before=1)[0]
-        loads = states[0]["loads"]
+        states = writer.last_sources(AnyState, before=1)[0]
+        loads = states[0].named["loads"]
         assert (loads == loads.size - 1).all()
         (report,) = writer.read_workers(0)
         assert report.top_counts == [report.tuples]

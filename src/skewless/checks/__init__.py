@@ -1,27 +1,16 @@
-"""The conformance suite: what every grouping, combiner and sketch must hold, in one place.
+"""The conformance suite: what holds for every grouping, combiner and sketch, yours included.
 
-    for check in GROUPING_CHECKS:
-        check(grouping, seed=0)
-    for check in COMBINER_CHECKS:
-        check(combiner, [pa.float64()], seed=0)
-    check_sketch(CountMin, {"width": 100, "depth": 3, "share": 0.1}, seed=0)
+    check_grouping(MyGrouping(workers=10))
+    check_combiner(MyCombiner("price"), [pa.float64()])
+    check_sketch(MySketch, {"width": 100})
 
-A check takes a grouping, a combiner and the types of its columns, or a sketch and its arguments; and a seed. It draws
-what it needs from that seed alone, and raises AssertionError with the seed in its message: calling it again with the
-same seed repeats the failure.
-The tests run everything in the registries through all of them; what is your own can go through them the same way.
+There is one entry for each family. It runs all checks of the family, which draw what they need from the seed alone, and
+raises AssertionError with the seed in its message: calling it again with the same seed repeats the failure. The tests
+run everything in the registries through the same checks.
 """
 
-from skewless.checks.combiners import COMBINER_CHECKS, CombinerCheck
-from skewless.checks.groupings import GROUPING_CHECKS, GroupingCheck
-from skewless.checks.sketches import SKETCH_CHECKS, SketchCheck, check_sketch
+from skewless.checks.combiners import check_combiner
+from skewless.checks.groupings import check_grouping
+from skewless.checks.sketches import check_sketch
 
-__all__ = [
-    "COMBINER_CHECKS",
-    "GROUPING_CHECKS",
-    "SKETCH_CHECKS",
-    "CombinerCheck",
-    "GroupingCheck",
-    "SketchCheck",
-    "check_sketch",
-]
+__all__ = ["check_combiner", "check_grouping", "check_sketch"]

@@ -182,7 +182,7 @@ def _type_refusal(combiner: Combiner, inputs: Sequence[pa.DataType]) -> str | No
     return None
 
 
-COMBINER_CHECKS: Final[tuple[CombinerCheck, ...]] = (
+CHECKS: Final[tuple[CombinerCheck, ...]] = (
     check_states_have_their_fields,
     check_pieces_equal_whole,
     check_merge_is_commutative,
@@ -193,3 +193,22 @@ COMBINER_CHECKS: Final[tuple[CombinerCheck, ...]] = (
     check_states_are_bounded,
     check_bad_types_refused,
 )
+
+
+def check_combiner(combiner: Combiner, inputs: Sequence[pa.DataType], *, seed: int = 0) -> None:
+    """Run a combiner through all checks.
+
+    Parameters
+    ----------
+    combiner : Combiner
+        What is checked.
+    inputs : sequence of pa.DataType
+        The types of its columns.
+    seed : int
+        What the rows are drawn from.
+
+    >>> from skewless.combiners import Sum
+    >>> check_combiner(Sum("price"), [pa.float64()])
+    """
+    for check in CHECKS:
+        check(combiner, inputs, seed)

@@ -1,8 +1,8 @@
-"""What every grouping must hold."""
+"""What holds for every grouping."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, Final
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Arrays, Coordinated, Grouping, Router, State, pass_barrier
 
 GroupingCheck = Callable[[Grouping, int], None]
 
@@ -40,7 +40,7 @@ def _draw_batches(seed: int, n_batches: int = _N_BATCHES) -> list[_Batch]:
 
 
 def _start(grouping: Grouping, seed: int) -> list[Router]:
-    return [grouping.start(source, _N_SOURCES, seed) for source in range(_N_SOURCES)]
+    return [grouping.start(source, seed) for source in range(_N_SOURCES)]
 
 
 def _run(grouping: Grouping, routers: list[Router], batches: list[_Batch]) -> tuple[list[Any], list[Router]]:
@@ -48,26 +48,38 @@ def _run(grouping: Grouping, routers: list[Router], batches: list[_Batch]) -> tu
     choices = []
     for batch in batches:
         choices.append([router.route(batch.keys, batch.now_ms).tolist() for router in routers])
-        states = grouping.barrier([router.snapshot() for router in routers], batch.now_ms)
+        states = _pass_barrier(grouping, routers, batch.now_ms)
         routers = [grouping.resume(state) for state in states]
     return choices, routers
 
 
-def _saved_and_loaded(state: State) -> State:
+def _pass_barrier(grouping: Grouping, routers: list[Router], now_ms: int) -> Sequence[State]:
+    def measure() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return np.arange(grouping.n_workers), np.ones(grouping.n_workers)
+
+    return pass_barrier(grouping, [router.snapshot() for router in routers], now_ms, measure)
+
+
+def _saved_and_loaded(grouping: Grouping, state: State) -> State:
     buffer = BytesIO()
-    np.savez(buffer, **state)  # type: ignore[arg-type]
+    np.savez(buffer, **state.arrays())  # type: ignore[arg-type]
     buffer.seek(0)
     with np.load(buffer, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+        return grouping.state_class.of_arrays({name: archive[name] for name in archive.files})
 
 
-def _same(one: State, other: State) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+def _copied(state: State) -> Arrays:
+    return {name: array.copy() for name, array in state.arrays().items()}
+
+
+def _same(state: State, arrays: Arrays) -> bool:
+    own = state.arrays()
+    return own.keys() == arrays.keys() and all(np.array_equal(own[name], arrays[name]) for name in own)
 
 
 def check_workers_in_range(grouping: Grouping, seed: int) -> None:
     """Every tuple gets one worker, as a 32-bit integer from 0 to n_workers - 1."""
-    router = grouping.start(0, 1, seed)
+    router = grouping.start(0, seed)
     for batch in _draw_batches(seed):
         workers = router.route(batch.keys, batch.now_ms)
         assert workers.dtype == np.int32, f"route gave {workers.dtype}, not int32"
@@ -87,7 +99,7 @@ def check_same_seed_same_choices(grouping: Grouping, seed: int) -> None:
 def check_split_batches_equal_whole(grouping: Grouping, seed: int) -> None:
     """Cutting a batch in pieces changes no choice."""
     rng = np.random.default_rng(seed)
-    whole, pieces = grouping.start(0, 1, seed), grouping.start(0, 1, seed)
+    whole, pieces = grouping.start(0, seed), grouping.start(0, seed)
     for batch in _draw_batches(seed):
         cuts = np.sort(rng.integers(0, batch.keys.size + 1, size=int(rng.integers(0, 4))))
         expected = whole.route(batch.keys, batch.now_ms)
@@ -97,10 +109,10 @@ def check_split_batches_equal_whole(grouping: Grouping, seed: int) -> None:
 
 def check_resume_equals_uninterrupted(grouping: Grouping, seed: int) -> None:
     """A router made from a saved and loaded snapshot goes on as the one it was taken from."""
-    uninterrupted = grouping.start(0, 1, seed)
-    resumed = grouping.start(0, 1, seed)
+    uninterrupted = grouping.start(0, seed)
+    resumed = grouping.start(0, seed)
     for batch in _draw_batches(seed):
-        resumed = grouping.resume(_saved_and_loaded(resumed.snapshot()))
+        resumed = grouping.resume(_saved_and_loaded(grouping, resumed.snapshot()))
         expected = uninterrupted.route(batch.keys, batch.now_ms)
         got = resumed.route(batch.keys, batch.now_ms)
         assert np.array_equal(got, expected), f"seed {seed}: choices differ after a resume at {batch.now_ms} ms"
@@ -108,11 +120,11 @@ def check_resume_equals_uninterrupted(grouping: Grouping, seed: int) -> None:
 
 def check_snapshot_is_a_copy(grouping: Grouping, seed: int) -> None:
     """Routing on changes neither a snapshot that was taken before nor a state that was resumed from."""
-    router = grouping.start(0, 1, seed)
+    router = grouping.start(0, seed)
     for batch in _draw_batches(seed, 6):
         router.route(batch.keys, batch.now_ms)
         state = router.snapshot()
-        kept = {name: array.copy() for name, array in state.items()}
+        kept = _copied(state)
         router.route(batch.keys, batch.now_ms)
         grouping.resume(state).route(batch.keys, batch.now_ms)
         assert _same(state, kept), f"seed {seed}: a snapshot changed behind its owner's back"
@@ -120,30 +132,30 @@ def check_snapshot_is_a_copy(grouping: Grouping, seed: int) -> None:
 
 def check_state_is_plain_arrays(grouping: Grouping, seed: int) -> None:
     """A snapshot holds NumPy arrays of numbers and survives saving without pickle."""
-    router = grouping.start(0, 1, seed)
+    router = grouping.start(0, seed)
     for batch in _draw_batches(seed, 6):
         router.route(batch.keys, batch.now_ms)
     state = router.snapshot()
-    for name, array in state.items():
-        assert isinstance(array, np.ndarray), f"state[{name!r}] is a {type(array).__name__}, not an array"
-        assert array.dtype.kind in "biuf", f"state[{name!r}] has dtype {array.dtype}"
-    assert _same(state, _saved_and_loaded(state)), "a snapshot changes when it is saved and loaded"
+    assert isinstance(state, grouping.state_class), f"{grouping.name}: a snapshot is no {grouping.state_class.__name__}"
+    for name, array in state.arrays().items():
+        assert array.dtype.kind in "biuf", f"{name} of a state has dtype {array.dtype}"
+    assert _same(_saved_and_loaded(grouping, state), state.arrays()), "a snapshot changes when it is saved and loaded"
 
 
 def check_barrier_is_pure(grouping: Grouping, seed: int) -> None:
-    """The barrier leaves its arguments alone, gives one state per source, and the same ones each time."""
+    """The barrier leaves its arguments alone, returns one state per source, and the same ones each time."""
+    if not isinstance(grouping, Coordinated):
+        return
     routers = _start(grouping, seed)
     for batch in _draw_batches(seed, 10):
         for router in routers:
             router.route(batch.keys, batch.now_ms)
     states = [router.snapshot() for router in routers]
-    kept = [{name: array.copy() for name, array in state.items()} for state in states]
+    kept = [_copied(state) for state in states]
     first, again = grouping.barrier(states, 60_000), grouping.barrier(states, 60_000)
     assert len(first) == len(states), f"{len(states)} states went in, {len(first)} came out"
     assert all(map(_same, states, kept)), f"seed {seed}: barrier changed its arguments"
-    assert all(map(_same, first, again)), f"seed {seed}: barrier gave two answers"
-    if not grouping.coordinated:
-        assert all(map(_same, first, states)), f"{grouping.name} is not coordinated, but its barrier changes states"
+    assert all(map(_same, first, map(_copied, again))), f"seed {seed}: barrier gave two answers"
 
 
 def check_single_owner(grouping: Grouping, seed: int) -> None:
@@ -169,18 +181,18 @@ def check_sources_may_come_and_go(grouping: Grouping, seed: int) -> None:
             assert ((workers >= 0) & (workers < grouping.n_workers)).all(), f"seed {seed}: a worker out of range"
             if grouping.single_owner:
                 assert np.array_equal(workers, choices[0]), f"seed {seed}: a late source disagrees on owners"
-        states = grouping.barrier([router.snapshot() for router in routers], batch.now_ms)
-        routers = [grouping.succeed(states, source) for source in range(int(rng.integers(1, 6)))]
+        states = _pass_barrier(grouping, routers, batch.now_ms)
+        routers = [grouping.succeed(dict(enumerate(states)), source) for source in range(int(rng.integers(1, 6)))]
 
 
 def check_memory_is_bounded(grouping: Grouping, seed: int) -> None:
     """Ever new keys do not make the state grow without end."""
     rng = np.random.default_rng(seed)
-    router = grouping.start(0, 1, seed)
+    router = grouping.start(0, seed)
     sizes = []
     for number in range(24):
         router.route(rng.integers(0, 2**64, size=20_000, dtype=np.uint64), number * 60_000)
-        sizes.append(sum(array.nbytes for array in router.snapshot().values()))
+        sizes.append(sum(array.nbytes for array in router.snapshot().arrays().values()))
     assert max(sizes[12:]) <= 1.5 * max(sizes[:12]), f"seed {seed}: the state grew from {sizes[0]} to {sizes[-1]} bytes"
 
 
@@ -200,7 +212,7 @@ def _refusal(grouping: Grouping, n_workers: Any) -> str | None:
     return None
 
 
-GROUPING_CHECKS: Final[tuple[GroupingCheck, ...]] = (
+CHECKS: Final[tuple[GroupingCheck, ...]] = (
     check_workers_in_range,
     check_same_seed_same_choices,
     check_split_batches_equal_whole,
@@ -213,3 +225,20 @@ GROUPING_CHECKS: Final[tuple[GroupingCheck, ...]] = (
     check_memory_is_bounded,
     check_bad_arguments_refused,
 )
+
+
+def check_grouping(grouping: Grouping, *, seed: int = 0) -> None:
+    """Run a grouping through all checks.
+
+    Parameters
+    ----------
+    grouping : Grouping
+        What is checked, with its number of workers.
+    seed : int
+        What the keys are drawn from, and what routers start with.
+
+    >>> from skewless.groupings import Shuffle
+    >>> check_grouping(Shuffle(workers=4))
+    """
+    for check in CHECKS:
+        check(grouping, seed)

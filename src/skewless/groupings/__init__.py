@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from skewless.errors import ConfigurationError, SkewlessError, UnknownNameError
 from skewless.groupings.auto import Auto
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Coordinated, Foresighted, Grouping, Measuring, Router, State, pass_barrier
 from skewless.groupings.consistent import Consistent
 from skewless.groupings.correlation import Correlation
 from skewless.groupings.d_choices import DChoices
@@ -111,6 +111,7 @@ __all__ = [
     "GROUPINGS",
     "Auto",
     "Consistent",
+    "Coordinated",
     "Correlation",
     "DChoices",
     "DistributionAware",
@@ -118,10 +119,12 @@ __all__ = [
     "Eager",
     "Even",
     "Flux",
+    "Foresighted",
     "FullKnowledge",
     "Grouping",
     "Key",
     "KeyIsolator",
+    "Measuring",
     "Modulo",
     "PartialKey",
     "PopularityAware",
@@ -136,4 +139,5 @@ __all__ = [
     "WChoices",
     "find_grouping",
     "make_grouping",
+    "pass_barrier",
 ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings.base import State
 from skewless.groupings.even.grouping import Even
-from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.state import EvenState, Verdict
 from skewless.groupings.even.statistics import Statistics
 
 
@@ -30,7 +28,7 @@ class Auto(Even):
 
     All others are those of `Even`.
 
-    >>> Auto(workers=8).remark(Auto(workers=8).start(0, 1, 0).snapshot())
+    >>> Auto(workers=8).remark(Auto(workers=8).first_state(0, 0))
     'key grouping: nothing is known of the stream yet'
 
     Reference
@@ -49,35 +47,29 @@ class Auto(Even):
         if not self.worthwhile > 0:
             raise SkewlessError(f"worthwhile must be above 0; got {self.worthwhile}")
 
-    def _memory(self) -> State:
-        return {"balancing": np.array(False), "calm": np.array(0), "overload": np.array(-1.0), "hottest": np.array(0.0)}
-
-    def _revise(self, plan: Plan, statistics: Statistics, fair: NDArray[np.float64], base: State) -> tuple[Plan, State]:
-        hashed = plan.hashed_back(fair, np.uint64(base["salt"]))
-        loads, targets = hashed.loads(statistics), fair * statistics.weight
+    def _revise(self, state: EvenState, statistics: Statistics) -> EvenState:
+        hashed = state.plan.hashed_back(state.fair, state.salt)
+        loads, targets = hashed.loads(statistics), state.fair * statistics.weight
         overload = float((loads / targets).max()) - 1
         clear = bool(
             (loads - targets > np.maximum(self.worthwhile * targets, 4 * np.sqrt(statistics.spread * loads))).any()
         )
-        balancing = bool(base["balancing"])
-        calm = int(base["calm"]) + 1 if overload < self.worthwhile / 2 else 0
-        balancing = clear or (balancing and calm < self.patience)
-        notes: State = {
-            "balancing": np.array(balancing),
-            "calm": np.array(calm),
-            "overload": np.array(overload),
-            "hottest": np.array(statistics.keys.max(initial=0.0) / statistics.weight),
-        }
-        if not balancing:
-            return hashed, {**notes, "moved": np.array(0.0)}
-        plan, more = super()._revise(plan, statistics, fair, base)
-        return plan, {**notes, **more}
+        calm = state.verdict.calm + 1 if overload < self.worthwhile / 2 else 0
+        verdict = Verdict(
+            balancing=clear or (state.verdict.balancing and calm < self.patience),
+            calm=calm,
+            overload=overload,
+            hottest=float(statistics.keys.max(initial=0.0) / statistics.weight),
+        )
+        if not verdict.balancing:
+            return replace(state, plan=hashed, moved=0.0, verdict=verdict)
+        return super()._revise(replace(state, verdict=verdict), statistics)
 
-    def remark(self, state: State) -> str:
-        overload = float(state["overload"])
-        if overload < 0:
+    def remark(self, state: EvenState, /) -> str:
+        verdict = state.verdict
+        if verdict.overload < 0:
             return "key grouping: nothing is known of the stream yet"
-        why = f"plain hashing would give the busiest worker {1 + overload:.2f} times its share"
-        if not state["balancing"]:
+        why = f"plain hashing would give the busiest worker {1 + verdict.overload:.2f} times its share"
+        if not verdict.balancing:
             return f"key grouping: {why}, which is not worth handling"
-        return f"even: {why}; the hottest key has {state['hottest']:.1%}; {super().remark(state)}"
+        return f"even: {why}; the hottest key has {verdict.hottest:.1%}; {super().remark(state)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, ClassVar, Final
 
@@ -12,7 +12,7 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings.base import Grouping, Router, State, mean_loads
+from skewless.groupings.base import Coordinated, Measuring, Router, State, mean_loads
 from skewless.hashing import make_salt, random_word, upper_choice
 
 _N_MEMOS: Final = 256  # searches that a call remembers; a power of two
@@ -116,8 +116,45 @@ def share_out(n_virtual: int, capacities: Sequence[float]) -> NDArray[np.int32]:
     return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assignment:
+    """What all sources agree on: who owns which virtual worker, and the measurements that it follows.
+
+    Parameters
+    ----------
+    owners : array
+        The worker of each virtual worker.
+    tuples : array
+        Tuples of each worker, older ones weighing less.
+    busy_s : array
+        Seconds that each worker was busy with them.
+    measurements : int
+        Measurements so far.
+    rounds : int
+        Measurements that virtual workers have been handed over by.
+    moves : int
+        Virtual workers handed over so far.
+    """
+
+    owners: NDArray[np.int32]
+    tuples: NDArray[np.float64]
+    busy_s: NDArray[np.float64]
+    measurements: int = 0
+    rounds: int = 0
+    moves: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConsistentState(State):
+    """What a source keeps: its own count of the tuples of each virtual worker, and what all agree on."""
+
+    salt: np.uint64
+    loads: NDArray[np.int64]
+    agreed: Assignment
+
+
 @dataclass(frozen=True, kw_only=True)
-class Consistent(Grouping):
+class Consistent(Coordinated[ConsistentState], Measuring[ConsistentState]):
     """Spread tuples evenly over many small virtual workers; each worker hosts as many as it can serve.
 
     A key tries one virtual worker after another, always in the same order, and takes the first that holds less than
@@ -134,7 +171,7 @@ class Consistent(Grouping):
         workers begin alike and are measured: where busy times are told to `calibrate`, each `barrier` lets overloaded
         workers hand one virtual worker each to an idle one, until no such move would help.
 
-    >>> router = Consistent(workers=3, capacities=(1, 2, 4), virtual_per_worker=70).start(0, 1, seed=0)
+    >>> router = Consistent(workers=3, capacities=(1, 2, 4), virtual_per_worker=70).start(source=0, seed=0)
     >>> np.bincount(router.route(np.full(7000, 7, dtype=np.uint64), 0)).tolist()
     [1011, 1949, 4040]
 
@@ -151,7 +188,7 @@ class Consistent(Grouping):
 
     name: ClassVar[str] = "consistent"
     aliases: ClassVar[tuple[str, ...]] = ("CG",)
-    coordinated: ClassVar[bool] = True
+    state_class = ConsistentState
 
     virtual_per_worker: int = 10
     slack: float = 0.01
@@ -178,78 +215,72 @@ class Consistent(Grouping):
         """Virtual workers in all."""
         return self.n_workers * self.virtual_per_worker
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self.resume(
-            {
-                "salt": np.array(make_salt(seed)),
-                "loads": np.zeros(self.n_virtual, dtype=np.int64),
-                "owners": share_out(self.n_virtual, self.capacities or (1.0,) * self.n_workers),
-                "tuples": np.zeros(self.n_workers),
-                "busy_s": np.zeros(self.n_workers),
-                "measurements": np.array(0),
-                "rounds": np.array(0),
-                "moves": np.array(0),
-            }
+    def first_state(self, _source: int, seed: int, /) -> ConsistentState:
+        agreed = Assignment(
+            owners=share_out(self.n_virtual, self.capacities or (1.0,) * self.n_workers),
+            tuples=np.zeros(self.n_workers),
+            busy_s=np.zeros(self.n_workers),
         )
+        return ConsistentState(salt=make_salt(seed), loads=np.zeros(self.n_virtual, dtype=np.int64), agreed=agreed)
 
-    def resume(self, state: State) -> Router:
+    def resume(self, state: ConsistentState, /) -> Router[ConsistentState]:
         return _ConsistentRouter(self.slack, state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        return {**_best_informed(states), "loads": mean_loads(states)}
+    def merge(self, states: Sequence[ConsistentState]) -> ConsistentState:
+        return ConsistentState(
+            salt=states[0].salt, loads=mean_loads([state.loads for state in states]), agreed=_agreed(states)
+        )
 
     @property
     def measures(self) -> bool:
         return self.capacities is None
 
     def calibrate(
-        self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
-    ) -> Sequence[State]:
+        self, states: Sequence[ConsistentState], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
+    ) -> Sequence[ConsistentState]:
         if self.capacities is not None or not tuples.any():
             return states
         return [
-            {
-                **state,
-                "tuples": _KEPT * state["tuples"] + tuples,
-                "busy_s": _KEPT * state["busy_s"] + busy_s,
-                "measurements": np.array(state["measurements"] + 1),
-            }
+            replace(
+                state,
+                agreed=replace(
+                    state.agreed,
+                    tuples=_KEPT * state.agreed.tuples + tuples,
+                    busy_s=_KEPT * state.agreed.busy_s + busy_s,
+                    measurements=state.agreed.measurements + 1,
+                ),
+            )
             for state in states
         ]
 
-    def remark(self, state: State) -> str:
-        return f"virtual workers moved: {int(state['moves'])}"
+    def remark(self, state: ConsistentState, /) -> str:
+        return f"virtual workers moved: {state.agreed.moves}"
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
-        agreed = _without_own(_best_informed(states))
-        if agreed["measurements"] > agreed["rounds"]:
-            agreed = {name: array.copy() for name, array in agreed.items()}
-            agreed["moves"] += hand_over(agreed["owners"], agreed["tuples"], agreed["busy_s"])
-            agreed["rounds"] = agreed["measurements"]
-        return [{**state, **agreed} for state in states]
-
-
-def _best_informed(states: Sequence[State]) -> State:
-    """Give the state with most measurements. All have the same, unless a source had to begin without a history."""
-    return max(states, key=lambda state: int(state["measurements"]))
+    def barrier(self, states: Sequence[ConsistentState], _now_ms: int, /) -> Sequence[ConsistentState]:
+        agreed = _agreed(states)
+        if agreed.measurements > agreed.rounds:
+            owners, tuples, busy_s = agreed.owners.copy(), agreed.tuples.copy(), agreed.busy_s.copy()
+            moves = agreed.moves + hand_over(owners, tuples, busy_s)
+            agreed = replace(
+                agreed, owners=owners, tuples=tuples, busy_s=busy_s, rounds=agreed.measurements, moves=moves
+            )
+        return [replace(state, agreed=agreed) for state in states]
 
 
-def _without_own(state: State) -> State:
-    """Leave out what is a source's own, so that the rest is what all sources must agree on."""
-    return {name: array for name, array in state.items() if name not in {"salt", "loads"}}
+def _agreed(states: Sequence[ConsistentState]) -> Assignment:
+    """Return what all sources agree on. Where one started without a history, most measurements win."""
+    return max((state.agreed for state in states), key=lambda agreed: agreed.measurements)
 
 
-class _ConsistentRouter(Router):
-    def __init__(self, slack: float, state: State) -> None:
-        self._slack = slack
-        self._state = {**state, "loads": state["loads"].copy()}  # routing changes nothing else
+class _ConsistentRouter(Router[ConsistentState]):
+    def __init__(self, slack: float, state: ConsistentState) -> None:
+        self._slack = float(slack)
+        self._state = replace(state, loads=state.loads.copy())  # routing changes nothing else
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
-        salt = np.uint64(self._state["salt"])
-        workers: NDArray[np.int32] = first_with_room(
-            keys, salt, self._state["loads"], self._state["owners"], float(self._slack)
-        )
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
+        state = self._state
+        workers: NDArray[np.int32] = first_with_room(keys, state.salt, state.loads, state.agreed.owners, self._slack)
         return workers
 
-    def snapshot(self) -> State:
-        return {name: array.copy() for name, array in self._state.items()}
+    def snapshot(self) -> ConsistentState:
+        return replace(self._state, loads=self._state.loads.copy())

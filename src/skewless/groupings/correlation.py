@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -10,8 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings.base import State
-from skewless.groupings.substream import SubstreamGrouping
+from skewless.groupings.substream import SubstreamGrouping, SubstreamState, dealt
 
 _TINY: Final = 1e-9  # of all variance: less than that is rounding
 _LEVEL: Final = 1.05  # times the mean: up to that, the most loaded set counts as level
@@ -175,8 +174,15 @@ def overall_imbalance(table: NDArray[np.int32], histograms: NDArray[np.int64], n
     return imbalance
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CorrelationState(SubstreamState):
+    """What a source keeps, with the histograms of the last windows."""
+
+    histograms: NDArray[np.int64]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Correlation(SubstreamGrouping):
+class Correlation(SubstreamGrouping[CorrelationState]):
     """Part, every `n_windows` windows, the substreams whose loads rise and fall together; nothing moves in between.
 
     The table is made to fit all histograms of the period, so that the peaks of a worker's substreams do not meet. Each
@@ -210,6 +216,7 @@ class Correlation(SubstreamGrouping):
 
     name: ClassVar[str] = "correlation"
     aliases: ClassVar[tuple[str, ...]] = ("CLB",)
+    state_class = CorrelationState
 
     n_windows: int = 24
     threshold: float = 0.0
@@ -238,12 +245,17 @@ class Correlation(SubstreamGrouping):
             return assigned if after < before else table
         return assigned
 
-    def _memory(self, seed: int) -> State:  # noqa: ARG002
-        return {"histograms": np.zeros((self.n_windows, self.n_substreams), dtype=np.int64)}
+    def first_state(self, _source: int, _seed: int, /) -> CorrelationState:
+        return CorrelationState(
+            table=dealt(self.n_substreams, self.n_workers),
+            counts=self._no_counts(),
+            window=self._no_counts(),
+            histograms=np.zeros((self.n_windows, self.n_substreams), dtype=np.int64),
+        )
 
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
-        histograms, at = state["histograms"].copy(), int(state["windows"]) % self.n_windows
+    def _revised(self, state: CorrelationState, histogram: NDArray[np.int64]) -> CorrelationState:
+        histograms, at = state.histograms.copy(), state.windows % self.n_windows
         histograms[at] = histogram
         if at < self.n_windows - 1:
-            return {"histograms": histograms}
-        return {"histograms": histograms, "table": self.assign(histograms, state["table"])}
+            return replace(state, histograms=histograms)
+        return replace(state, histograms=histograms, table=self.assign(histograms, state.table))

@@ -17,7 +17,7 @@ from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.hashing import lower_choice, make_salt, mix, random_word, upper_choice
 from skewless.sketches.key_table import FREE, find
 from skewless.sketches.least_counter import NEXT_LEVEL, find_least, start_search
-from skewless.sketches.space_saving import SpaceSaving, take_counter
+from skewless.sketches.space_saving import Counters, SpaceSaving, take_counter
 
 # What stands where in `progress`, around the search for the least loaded worker.
 TUPLES: Final = 0  # tuples that the sketch has counted
@@ -121,10 +121,21 @@ def route_head_and_tail(
         begin = end
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeadAndTailState(State):
+    """What a source keeps: its own count of the tuples of each worker, its sketch, and how far it has come."""
+
+    salt: np.uint64
+    loads: NDArray[np.int64]
+    progress: NDArray[np.int64]
+    sketch: Counters
+
+
 @dataclass(frozen=True, kw_only=True)
-class HeadAndTail(Grouping):
+class HeadAndTail(Grouping[HeadAndTailState]):
     """What D-Choices and W-Choices share: a sketch that tells frequent keys, the *head*, from the others."""
 
+    state_class = HeadAndTailState
     first_decision: ClassVar[int]
     """The number of tuples before which all workers are open to frequent keys, and then as few as balance needs."""
 
@@ -155,49 +166,51 @@ class HeadAndTail(Grouping):
         """By how much of the whole load a worker may exceed its fair share; for groupings that decide on choices."""
         return 0.0
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self._begin(make_salt(seed), np.zeros(self.n_workers, dtype=np.int64))
+    def first_state(self, _source: int, seed: int, /) -> HeadAndTailState:
+        salt = make_salt(seed)
+        loads = np.zeros(self.n_workers, dtype=np.int64)
+        return self._first_state(loads, 0, SpaceSaving(self.n_counters, salt=salt))
 
-    def resume(self, state: State) -> HeadAndTailRouter:
-        router = HeadAndTailRouter(self, np.uint64(state["salt"]), state["loads"].copy(), state["progress"].copy())
-        router.sketch.restore(state)
-        return router
+    def resume(self, state: HeadAndTailState, /) -> Router[HeadAndTailState]:
+        return _HeadAndTailRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        merged = self._begin(np.uint64(states[0]["salt"]), mean_loads(states))
-        merged.sketch = reduce(SpaceSaving.merge, (self.resume(state).sketch for state in states))
-        merged.progress[TUPLES] = sum(state["progress"][TUPLES] for state in states)
-        return merged.snapshot()
+    def merge(self, states: Sequence[HeadAndTailState]) -> HeadAndTailState:
+        loads = mean_loads([state.loads for state in states])
+        tuples = sum(int(state.progress[TUPLES]) for state in states)
+        return self._first_state(loads, tuples, reduce(SpaceSaving.merge, map(self.sketch_of, states)))
 
-    def _begin(self, salt: np.uint64, loads: NDArray[np.int64]) -> HeadAndTailRouter:
+    def sketch_of(self, state: HeadAndTailState) -> SpaceSaving:
+        """Return the sketch of a source."""
+        sketch = SpaceSaving(self.n_counters, salt=state.salt)
+        sketch.restore(state.sketch)
+        return sketch
+
+    def _first_state(self, loads: NDArray[np.int64], tuples: int, sketch: SpaceSaving) -> HeadAndTailState:
         progress = np.zeros(DECIDE_AT + 1, dtype=np.int64)
         start_search(loads, progress)
+        progress[TUPLES] = tuples
         progress[N_CHOICES] = self.n_workers
         progress[DECIDE_AT] = self.first_decision
-        return HeadAndTailRouter(self, salt, loads, progress)
+        return HeadAndTailState(salt=sketch.salt, loads=loads, progress=progress, sketch=sketch.snapshot())
 
 
-class HeadAndTailRouter(Router):
-    """One source: its own loads, its own sketch, how far it has come."""
-
-    def __init__(
-        self, grouping: HeadAndTail, salt: np.uint64, loads: NDArray[np.int64], progress: NDArray[np.int64]
-    ) -> None:
+class _HeadAndTailRouter(Router[HeadAndTailState]):
+    def __init__(self, grouping: HeadAndTail, state: HeadAndTailState) -> None:
         self._grouping = grouping
-        self._salt = salt
-        self._loads = loads
-        self.progress = progress
-        self.sketch = SpaceSaving(grouping.n_counters, salt=salt)
+        self._salt = state.salt
+        self._loads = state.loads.copy()
+        self._progress = state.progress.copy()
+        self._sketch = grouping.sketch_of(state)
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers = np.empty(keys.size, dtype=np.int32)
-        grouping, sketch = self._grouping, self.sketch
+        grouping, sketch = self._grouping, self._sketch
         route_head_and_tail(
             keys,
             workers,
             self._salt,
             self._loads,
-            self.progress,
+            self._progress,
             sketch.index,
             sketch.keys,
             sketch.counts,
@@ -209,13 +222,13 @@ class HeadAndTailRouter(Router):
         )
         return workers
 
-    def snapshot(self) -> State:
-        return {
-            "salt": np.array(self._salt),
-            "loads": self._loads.copy(),
-            "progress": self.progress.copy(),
-            **self.sketch.snapshot(),
-        }
+    def snapshot(self) -> HeadAndTailState:
+        return HeadAndTailState(
+            salt=self._salt,
+            loads=self._loads.copy(),
+            progress=self._progress.copy(),
+            sketch=self._sketch.snapshot(),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +247,7 @@ class DChoices(HeadAndTail):
         paper recommends from there up to 2 / n_workers.
     tolerance: the paper's epsilon, by how much of the whole load a worker may exceed its fair share.
 
-    >>> router = DChoices(workers=50).start(source=0, n_sources=1, seed=0)
+    >>> router = DChoices(workers=50).start(source=0, seed=0)
     >>> keys = np.where(np.arange(20_000) % 10 == 0, np.uint64(7), np.arange(20_000, dtype=np.uint64))
     >>> workers = router.route(keys, 0)
     >>> len(set(workers[keys == 7].tolist())) > 4  # a tenth of the load is that of five workers

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, UnknownNameError, require_at_least
-from skewless.groupings.base import Grouping, Router, State, mean_loads
+from skewless.groupings.base import Coordinated, Router, State, mean_loads
 from skewless.groupings.longest_first import longest_first
 from skewless.groupings.rebalance import rebalance
 from skewless.hashing import mix, universal_buckets, universal_choice, universal_salts
 from skewless.sketches.key_table import FREE, capacity_for, make_index
-from skewless.sketches.space_saving import SpaceSaving
+from skewless.sketches.space_saving import Counters, SpaceSaving
 
 _COSTS: Final = ("linear", "quadratic")
 _NOISE: Final = 3.0  # standard deviations of a worker's mean load: what a window shows below that may be chance
-_PLAN: Final = ("plan_keys", "plan_owners", "bucket_owners")
-_MOVED: Final = ("n_plans", "moved_keys", "moved_buckets", "moved_load", "planned_load")
-_OWN: Final = "own_"  # what a source has learned since the last barrier
-_POOLED: Final = "pooled_"  # what all sources together have learned up to it, the same in every state
 
 
 @njit(inline="always")
@@ -78,22 +74,96 @@ def look_up_split(keys: Any, salts: Any, bucket_owners: Any, index: Any, named: 
     return workers
 
 
-class Moved(NamedTuple):
-    """What changed its owner when plans were made, all of them together since the stream began."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Who owns which key.
 
-    plans: int
-    keys: int
-    """Named keys that got another owner."""
-    buckets: int
-    """Buckets of other keys that got another owner."""
-    load: float
-    """Tuples of these keys and buckets, as far as they were learned from."""
-    share: float
-    """That load as a share of all tuples that plans were learned from."""
+    Parameters
+    ----------
+    keys : array
+        Hashes of the named keys.
+    owners : array
+        A row for each named key: its owner, or both of them where hot keys are cut in two.
+    bucket_owners : array
+        The owner of each bucket of other keys.
+    """
+
+    keys: NDArray[np.uint64]
+    owners: NDArray[np.int32]
+    bucket_owners: NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionAware(Grouping):
+class Moved:
+    """What changed its owner when plans were made, all of them together since the stream began.
+
+    The first plan moves away from routing by hash.
+
+    Parameters
+    ----------
+    plans : int
+        Plans so far.
+    keys : int
+        Named keys that got another owner.
+    buckets : int
+        Buckets of other keys that got another owner.
+    load : float
+        Tuples of these keys and buckets, as far as they were learned from.
+    learned : int
+        All tuples that plans were learned from.
+    """
+
+    plans: int = 0
+    keys: int = 0
+    buckets: int = 0
+    load: float = 0.0
+    learned: int = 0
+
+    @property
+    def share(self) -> float:
+        """The load that moved, as a fraction of all tuples that plans were learned from."""
+        return self.load / self.learned if self.learned else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learned:
+    """What is known of a stream: how many tuples, how many of them per bucket, and the most frequent keys."""
+
+    tuples: int
+    histogram: NDArray[np.int64]
+    sketch: Counters
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DistributionAwareState(State):
+    """What a source keeps.
+
+    Parameters
+    ----------
+    salts : array
+        The hash function that was drawn.
+    plan : Plan
+        Made at a barrier, the same in every state.
+    moved : Moved
+        What plans have cost so far.
+    pooled : Learned
+        By all sources together up to the last barrier, the same in every state.
+    own : Learned
+        By this source since the last barrier.
+    loads : array
+        Tuples of each worker since there is the plan; empty where keys have one owner.
+    """
+
+    salts: NDArray[np.uint64]
+    plan: Plan
+    moved: Moved
+    pooled: Learned
+    own: Learned
+    loads: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionAware(Coordinated[DistributionAwareState]):
     """Learn which keys are hot and how the others hash to buckets; then give each hot key and each bucket an owner.
 
     A key has one worker at any time, the same for all sources. The largest item is placed first, each on the worker
@@ -132,7 +202,7 @@ class DistributionAware(Grouping):
 
     name: ClassVar[str] = "distribution_aware"
     aliases: ClassVar[tuple[str, ...]] = ("DAKG",)
-    coordinated: ClassVar[bool] = True
+    state_class = DistributionAwareState
 
     heavy_share: float = 0.1
     error: float | None = None
@@ -174,60 +244,58 @@ class DistributionAware(Grouping):
         """Counters of the sketch that finds hot keys."""
         return ceil(1 / (self.heavy_share / 2 if self.error is None else self.error))
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
+    def first_state(self, _source: int, seed: int, /) -> DistributionAwareState:
         salts = universal_salts(seed)
-        nothing = _Learned(self, salts)
+        nothing = _Learner(self, salts).snapshot()
         buckets = np.arange(self.n_buckets, dtype=np.int64)
-        state: State = {
-            "salts": salts,
-            "plan_keys": np.empty(0, dtype=np.uint64),
-            "plan_owners": np.empty((0, self._parts), dtype=np.int32),
-            "bucket_owners": (buckets * self.n_workers // self.n_buckets).astype(np.int32),
-            **{name: np.array(0.0 if name == "moved_load" else 0) for name in _MOVED},
-            **nothing.snapshot(_POOLED),
-            **nothing.snapshot(_OWN),
-            "loads": self._no_loads(),
-        }
+        return DistributionAwareState(
+            salts=salts,
+            plan=Plan(
+                keys=np.empty(0, dtype=np.uint64),
+                owners=np.empty((0, self._parts), dtype=np.int32),
+                bucket_owners=(buckets * self.n_workers // self.n_buckets).astype(np.int32),
+            ),
+            moved=Moved(),
+            pooled=nothing,
+            own=nothing,
+            loads=self._no_loads(),
+        )
+
+    def resume(self, state: DistributionAwareState, /) -> Router[DistributionAwareState]:
         return _DistributionAwareRouter(self, state)
 
-    def resume(self, state: State) -> Router:
-        return _DistributionAwareRouter(self, state)
-
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[DistributionAwareState]) -> DistributionAwareState:
         # Without what it learned on its own: that counts once, with the source that learned it.
         ahead = _furthest(states)
-        return {**ahead, **_Learned(self, ahead["salts"]).snapshot(_OWN), "loads": mean_loads(states)}
+        nothing = _Learner(self, ahead.salts).snapshot()
+        return replace(ahead, own=nothing, loads=mean_loads([state.loads for state in states]))
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
+    def barrier(self, states: Sequence[DistributionAwareState], _now_ms: int, /) -> Sequence[DistributionAwareState]:
         ahead = _furthest(states)
-        pooled = _Learned.restore(self, ahead, _POOLED)
+        pooled = _Learner.restore(self, ahead.salts, ahead.pooled)
         for state in states:
-            if state[_OWN + "tuples"]:
-                pooled.add(_Learned.restore(self, state, _OWN))
-        nothing = _Learned(self, ahead["salts"])
-        agreed = {name: ahead[name] for name in (*_PLAN, *_MOVED)}
+            if state.own.tuples:
+                pooled.add(_Learner.restore(self, state.salts, state.own))
+        nothing = _Learner(self, ahead.salts).snapshot()
         if 0 < self.window(ahead) <= pooled.tuples:
-            agreed |= {**self._plan(ahead, pooled), "loads": self._no_loads()}
-            pooled = nothing
-        agreed |= {**pooled.snapshot(_POOLED), **nothing.snapshot(_OWN)}
-        return [{**state, **agreed} for state in states]
+            plan, moved = self._plan(ahead, pooled)
+            return [
+                replace(state, plan=plan, moved=moved, pooled=nothing, own=nothing, loads=self._no_loads())
+                for state in states
+            ]
+        known = pooled.snapshot()
+        return [replace(state, plan=ahead.plan, moved=ahead.moved, pooled=known, own=nothing) for state in states]
 
-    @staticmethod
-    def moved(state: State) -> Moved:
-        """Read from a state what the plans so far have moved; the first one moves away from routing by hash."""
-        plans, keys, buckets, load, learned = (state[name].item() for name in _MOVED)
-        return Moved(plans, keys, buckets, load, load / learned if learned else 0.0)
-
-    def remark(self, state: State) -> str:
-        moved = self.moved(state)
+    def remark(self, state: DistributionAwareState, /) -> str:
+        moved = state.moved
         if not moved.plans:
             return "learning: hashing until there is a plan"
         what = f"{moved.keys} keys and {moved.buckets} buckets, {moved.share:.1%} of the load"
         return f"plans: {moved.plans}, moved: {what}"
 
-    def window(self, state: State) -> int:
-        """Give the number of tuples to learn from before the next plan; 0 if there will be none."""
-        return (self.relearn_every or 0) if state["n_plans"] else self.learn_tuples
+    def window(self, state: DistributionAwareState) -> int:
+        """Return the number of tuples to learn from before the next plan; 0 if there will be none."""
+        return (self.relearn_every or 0) if state.moved.plans else self.learn_tuples
 
     @property
     def _parts(self) -> int:
@@ -237,42 +305,47 @@ class DistributionAware(Grouping):
     def _no_loads(self) -> NDArray[np.int64]:
         return np.zeros(self.n_workers if self.split_heavy else 0, dtype=np.int64)
 
-    def _plan(self, state: State, learned: _Learned) -> State:
-        """Make a plan from what was learned (Listing 3.2, BUILD), or mend the one that is there."""
-        keys, counts, released = self._named(state, learned)
+    def _plan(self, state: DistributionAwareState, learned: _Learner) -> tuple[Plan, Moved]:
+        """Return a plan made from what was learned (Listing 3.2, BUILD), or from the last one, and what has moved."""
+        old = state.plan
+        keys, counts, released = self._named(old, learned)
         buckets = learned.buckets_of(keys)
         rest = learned.histogram - np.bincount(buckets, weights=counts, minlength=self.n_buckets)
-        known = dict(zip(state["plan_keys"].tolist(), state["plan_owners"], strict=True))
-        at_home = np.repeat(state["bucket_owners"][buckets], self._parts).reshape(-1, self._parts)
+        known = dict(zip(old.keys.tolist(), old.owners, strict=True))
+        at_home = np.repeat(old.bucket_owners[buckets], self._parts).reshape(-1, self._parts)
         before = [known.get(key, home) for key, home in zip(keys.tolist(), at_home, strict=True)]
         sizes = np.repeat(counts / self._parts, self._parts)
         owners = np.array(before, dtype=np.int32).ravel()
         if self.map_sparse:
             sizes = np.concatenate([sizes, np.maximum(rest, 0.0)])
-            owners = np.concatenate([owners, state["bucket_owners"]])
-        placed = self._place(sizes, owners, learned.tuples, first=not state["n_plans"])
+            owners = np.concatenate([owners, old.bucket_owners])
+        placed = self._place(sizes, owners, learned.tuples, first=not state.moved.plans)
         moved = placed != owners
         n_parts = keys.size * self._parts
         moved_keys = moved[:n_parts].reshape(-1, self._parts).any(axis=1).sum() + released
-        added = (1, moved_keys, moved[n_parts:].sum(), sizes[moved].sum(), learned.tuples)
-        return {
-            "plan_keys": keys,
-            "plan_owners": placed[:n_parts].reshape(-1, self._parts),
-            "bucket_owners": placed[n_parts:] if self.map_sparse else state["bucket_owners"],
-            **{name: np.array(state[name] + more) for name, more in zip(_MOVED, added, strict=True)},
-        }
+        plan = Plan(
+            keys=keys,
+            owners=placed[:n_parts].reshape(-1, self._parts),
+            bucket_owners=placed[n_parts:] if self.map_sparse else old.bucket_owners,
+        )
+        return plan, Moved(
+            plans=state.moved.plans + 1,
+            keys=state.moved.keys + int(moved_keys),
+            buckets=state.moved.buckets + int(moved[n_parts:].sum()),
+            load=state.moved.load + float(sizes[moved].sum()),
+            learned=state.moved.learned + learned.tuples,
+        )
 
-    def _named(self, state: State, learned: _Learned) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-        """Give the keys that get owners of their own, their counts, and how many go back to another worker's bucket.
+    def _named(self, plan: Plan, learned: _Learner) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+        """Return the keys that get owners of their own, their counts, and how many go back to another worker's bucket.
 
         These are the hot keys, and formerly hot ones whose bucket is elsewhere: those would move for nothing. For
         such keys without a counter there is room as long as the state does not grow.
         """
         keys, counts, _ = learned.sketch.items()
         hot = counts >= self.heavy_share * learned.tuples
-        old = state["plan_keys"]
-        homes = state["bucket_owners"][learned.buckets_of(old)]
-        apart = old[(state["plan_owners"] != homes[:, None]).any(axis=1) & ~np.isin(old, keys[hot])]
+        homes = plan.bucket_owners[learned.buckets_of(plan.keys)]
+        apart = plan.keys[(plan.owners != homes[:, None]).any(axis=1) & ~np.isin(plan.keys, keys[hot])]
         estimates = learned.sketch.estimate(apart)
         order = np.argsort(-estimates, kind="stable")
         kept = order[: 2 * self.n_counters - int(hot.sum())]
@@ -289,13 +362,13 @@ class DistributionAware(Grouping):
         return rebalance(loads, owners, self.n_workers, sizes=sizes, budget=self.max_moved * tuples, least_gain=noise)
 
 
-def _furthest(states: Sequence[State]) -> State:
-    """Give the state that knows most of what all agreed on: sources that lost theirs have started afresh."""
-    return max(states, key=lambda state: (int(state["n_plans"]), int(state[_POOLED + "tuples"])))
+def _furthest(states: Sequence[DistributionAwareState]) -> DistributionAwareState:
+    """Return the state that knows most of what all agreed on: sources that lost theirs have started afresh."""
+    return max(states, key=lambda state: (state.moved.plans, state.pooled.tuples))
 
 
-class _Learned:
-    """What was learned of a stream: how many tuples, how many of them per bucket, and the most frequent keys."""
+class _Learner:
+    """Learns which keys are frequent, and how many tuples hash to each bucket."""
 
     def __init__(self, grouping: DistributionAware, salts: NDArray[np.uint64]) -> None:
         self.salts = salts
@@ -308,7 +381,7 @@ class _Learned:
         self.sketch.update(keys)
         count_buckets(keys, self.salts, self.histogram)
 
-    def add(self, other: _Learned) -> None:
+    def add(self, other: _Learner) -> None:
         self.tuples += other.tuples
         self.histogram += other.histogram
         self.sketch = self.sketch.merge(other.sketch)
@@ -317,38 +390,37 @@ class _Learned:
         buckets: NDArray[np.int64] = universal_buckets(keys, self.salts, self.histogram.size)
         return buckets
 
-    def snapshot(self, prefix: str) -> State:
-        arrays = {"tuples": np.array(self.tuples), "histogram": self.histogram.copy(), **self.sketch.snapshot()}
-        return {prefix + name: array for name, array in arrays.items()}
+    def snapshot(self) -> Learned:
+        return Learned(tuples=self.tuples, histogram=self.histogram.copy(), sketch=self.sketch.snapshot())
 
     @classmethod
-    def restore(cls, grouping: DistributionAware, state: State, prefix: str) -> _Learned:
-        learned = cls(grouping, state["salts"])
-        learned.tuples = int(state[prefix + "tuples"])
-        learned.histogram = state[prefix + "histogram"].copy()
-        learned.sketch.restore({name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)})
-        return learned
+    def restore(cls, grouping: DistributionAware, salts: NDArray[np.uint64], learned: Learned) -> _Learner:
+        learner = cls(grouping, salts)
+        learner.tuples = learned.tuples
+        learner.histogram = learned.histogram.copy()
+        learner.sketch.restore(learned.sketch)
+        return learner
 
 
-class _DistributionAwareRouter(Router):
-    def __init__(self, grouping: DistributionAware, state: State) -> None:
-        self._state = state  # what barriers alone change is read and handed on, never written
-        self._loads = state["loads"].copy()
-        self._own = _Learned.restore(grouping, state, _OWN)
-        self._window = grouping.window(state) - int(state[_POOLED + "tuples"])
-        keys = state["plan_keys"]
-        self._index = make_index(keys, capacity_for(keys.size), state["salts"][2])
+class _DistributionAwareRouter(Router[DistributionAwareState]):
+    def __init__(self, grouping: DistributionAware, state: DistributionAwareState) -> None:
+        self._state = state
+        self._loads = state.loads.copy()
+        self._own = _Learner.restore(grouping, state.salts, state.own)
+        self._window = grouping.window(state) - state.pooled.tuples
+        keys, owners = state.plan.keys, state.plan.owners
+        self._index = make_index(keys, capacity_for(keys.size), state.salts[2])
         self._split = grouping.split_heavy
-        self._owners = state["plan_owners"] if self._split else np.ascontiguousarray(state["plan_owners"][:, 0])
+        self._owners = owners if self._split else np.ascontiguousarray(owners[:, 0])
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         missing = self._window - self._own.tuples
         if missing > 0:
             self._own.update(keys[:missing])
         state = self._state
-        plan = (state["salts"], state["bucket_owners"], self._index, state["plan_keys"], self._owners)
+        plan = (state.salts, state.plan.bucket_owners, self._index, state.plan.keys, self._owners)
         workers: NDArray[np.int32] = look_up_split(keys, *plan, self._loads) if self._split else look_up(keys, *plan)
         return workers
 
-    def snapshot(self) -> State:
-        return {**self._state, **self._own.snapshot(_OWN), "loads": self._loads.copy()}
+    def snapshot(self) -> DistributionAwareState:
+        return replace(self._state, own=self._own.snapshot(), loads=self._loads.copy())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.hashing import make_salt, mix, upper_choice
-from skewless.sketches.key_space import BABY, OLD, KeySpace, merge_items
+from skewless.sketches.key_space import BABY, OLD, Items, KeySpace, merge_items
 from skewless.sketches.key_table import FULL, find_or_add
 
 _FEWEST: Final = 2  # workers of a key that was never scaled out
@@ -121,8 +121,20 @@ def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pa
     return keys.size, n_items, total
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DynamicKeyState(State):
+    """What a source keeps: its own count of the tuples of each worker, its key space, and when that was promoted."""
+
+    salt: np.uint64
+    loads: NDArray[np.int64]
+    started_ms: int
+    """-1 before the first batch."""
+    cycles: int
+    items: Items
+
+
 @dataclass(frozen=True, kw_only=True)
-class DynamicKey(Grouping):
+class DynamicKey(Grouping[DynamicKeyState]):
     """Start each key with two neighbouring workers; give long-frequent keys more while those are overloaded.
 
     Every key has a home worker by its hash and may use a slice of the ring of workers from there. A tuple goes to the
@@ -156,6 +168,7 @@ class DynamicKey(Grouping):
 
     name: ClassVar[str] = "dynamic_key"
     aliases: ClassVar[tuple[str, ...]] = ("DKG",)
+    state_class = DynamicKeyState
 
     expected_keys: int = 100
     warm_up_s: int = 15
@@ -210,42 +223,46 @@ class DynamicKey(Grouping):
         """How wide a key can get: scaling out takes a full load on each worker before (Table 1)."""
         return min(self.n_workers, floor(100 / self.scale_out_load) + 1)
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return _DynamicKeyRouter(self, make_salt(seed), np.zeros(self.n_workers, dtype=np.int64))
+    def first_state(self, _source: int, seed: int, /) -> DynamicKeyState:
+        salt = make_salt(seed)
+        return DynamicKeyState(
+            salt=salt,
+            loads=np.zeros(self.n_workers, dtype=np.int64),
+            started_ms=-1,
+            cycles=0,
+            items=KeySpace(self.expected_keys, salt).snapshot(),
+        )
 
-    def resume(self, state: State) -> Router:
-        router = _DynamicKeyRouter(self, np.uint64(state["salt"]), state["loads"].copy())
-        router.space.restore(state)
-        router.started_ms = int(state["started_ms"])
-        router.cycles = int(state["cycles"])
-        return router
+    def resume(self, state: DynamicKeyState, /) -> Router[DynamicKeyState]:
+        return _DynamicKeyRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        running = [state for state in states if state["started_ms"] >= 0] or list(states)
-        return {
-            "salt": states[0]["salt"],
-            "loads": mean_loads(running),
-            "started_ms": np.min([state["started_ms"] for state in running]),
-            "cycles": np.max([state["cycles"] for state in running]),
-            **merge_items(running, self.expected_keys),
-        }
+    def merge(self, states: Sequence[DynamicKeyState]) -> DynamicKeyState:
+        running = [state for state in states if state.started_ms >= 0] or states
+        return DynamicKeyState(
+            salt=states[0].salt,
+            loads=mean_loads([state.loads for state in running]),
+            started_ms=min(state.started_ms for state in running),
+            cycles=max(state.cycles for state in running),
+            items=merge_items([state.items for state in running], self.expected_keys),
+        )
 
 
-class _DynamicKeyRouter(Router):
-    def __init__(self, grouping: DynamicKey, salt: np.uint64, loads: NDArray[np.int64]) -> None:
+class _DynamicKeyRouter(Router[DynamicKeyState]):
+    def __init__(self, grouping: DynamicKey, state: DynamicKeyState) -> None:
         self._grouping = grouping
-        self._salt = salt
-        self._loads = loads
-        self.space = KeySpace(grouping.expected_keys, salt)
-        self.started_ms = -1
-        self.cycles = 0
+        self._salt = state.salt
+        self._loads = state.loads.copy()
+        self._started_ms = state.started_ms
+        self._cycles = state.cycles
+        self._space = KeySpace(grouping.expected_keys, state.salt)
+        self._space.restore(state.items)
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:
-        if self.started_ms < 0:
-            self.started_ms = now_ms
-        now_s = (now_ms - self.started_ms) // 1000
+    def route(self, keys: NDArray[np.uint64], now_ms: int, /) -> NDArray[np.int32]:
+        if self._started_ms < 0:
+            self._started_ms = now_ms
+        now_s = (now_ms - self._started_ms) // 1000
         self._run_due_cycles(now_s)
-        grouping, space = self._grouping, self.space
+        grouping, space = self._grouping, self._space
         workers = np.empty(keys.size, dtype=np.int32)
         total = int(self._loads.sum())
         position = 0
@@ -279,16 +296,16 @@ class _DynamicKeyRouter(Router):
     def _run_due_cycles(self, now_s: int) -> None:
         grouping = self._grouping
         due = now_s // grouping.promote_every_s
-        for cycle in range(max(self.cycles, due - grouping.cycles_to_old) + 1, due + 1):
+        for cycle in range(max(self._cycles, due - grouping.cycles_to_old) + 1, due + 1):
             to_old = cycle % grouping.cycles_to_old == 0
-            self.space.cycle(now_s, grouping.forget_after_s, to_old=to_old)
-        self.cycles = max(self.cycles, due)
+            self._space.cycle(now_s, grouping.forget_after_s, to_old=to_old)
+        self._cycles = max(self._cycles, due)
 
-    def snapshot(self) -> State:
-        return {
-            "salt": np.array(self._salt),
-            "loads": self._loads.copy(),
-            "started_ms": np.array(self.started_ms),
-            "cycles": np.array(self.cycles),
-            **self.space.snapshot(),
-        }
+    def snapshot(self) -> DynamicKeyState:
+        return DynamicKeyState(
+            salt=self._salt,
+            loads=self._loads.copy(),
+            started_ms=self._started_ms,
+            cycles=self._cycles,
+            items=self._space.snapshot(),
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from typing import Any, ClassVar, Final
 
@@ -12,8 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings.base import State
-from skewless.groupings.substream import SubstreamGrouping, dealt, largest_first, worker_loads
+from skewless.groupings.substream import SubstreamGrouping, SubstreamState, dealt, largest_first, worker_loads
 
 _log: Final = logging.getLogger(__name__)
 
@@ -124,8 +123,16 @@ def rebalanced(
     return table, active
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EagerState(SubstreamState):
+    """What a source keeps, with the workers that can own substreams, and whether it has warned of large ones."""
+
+    active: NDArray[np.bool_]
+    warned: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
-class Eager(SubstreamGrouping):
+class Eager(SubstreamGrouping[EagerState]):
     """Move, after every window, substreams from workers above the mean to workers below it; elastic if told the bounds.
 
     Only workers above the mean give, only others take, so little state moves. If no substream of the window has
@@ -161,6 +168,7 @@ class Eager(SubstreamGrouping):
 
     name: ClassVar[str] = "eager"
     aliases: ClassVar[tuple[str, ...]] = ("ELB",)
+    state_class = EagerState
 
     upper: float | None = None
     lower: float | None = None
@@ -196,29 +204,23 @@ class Eager(SubstreamGrouping):
             return self.n_workers
         return max(ceil(min(2 * load / (self.upper + self.lower), self.n_workers)), 1)
 
-    def active(self, state: State) -> NDArray[np.bool_]:
-        """Say of each worker whether it can own substreams in this state."""
-        active: NDArray[np.bool_] = state["active"]
-        return active
+    def first_state(self, _source: int, _seed: int, /) -> EagerState:
+        n_active = self.n_workers if self.start_workers is None else self.start_workers
+        return EagerState(
+            table=dealt(self.n_substreams, n_active),
+            counts=self._no_counts(),
+            window=self._no_counts(),
+            active=np.arange(self.n_workers) < n_active,
+        )
 
-    def _memory(self, seed: int) -> State:  # noqa: ARG002
-        return {"active": np.arange(self.n_workers) < self._n_first, "warned": np.array(False)}
-
-    def _first_table(self, memory: State) -> NDArray[np.int32]:  # noqa: ARG002
-        return dealt(self.n_substreams, self._n_first)
-
-    @property
-    def _n_first(self) -> int:
-        return self.n_workers if self.start_workers is None else self.start_workers
-
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
+    def _revised(self, state: EagerState, histogram: NDArray[np.int64]) -> EagerState:
         total = int(histogram.sum())
         n_active = self.parallelism(total)
         mean = total / n_active
         upper = (1 + self.slack) * mean if self.upper is None else self.upper
         lower = (1 - self.slack) * mean if self.lower is None else self.lower
         largest, most = int(histogram.max()), (upper - lower) / 2
-        if largest > most and n_active > 1 and not state["warned"]:
+        if largest > most and n_active > 1 and not state.warned:
             _log.warning(
                 "eager: a substream has %d of %d tuples in a window, more than half the range of loads (%g), so it "
                 "seldom moves; take more than %d substreams, or a wider range, if it is more than a single key",
@@ -227,8 +229,5 @@ class Eager(SubstreamGrouping):
                 most,
                 self.n_substreams,
             )
-        table, active = rebalanced(
-            state["table"], histogram, state["active"], upper=upper, lower=lower, n_active=n_active
-        )
-        warned = np.array(bool(state["warned"]) or (largest > most and n_active > 1))
-        return {"table": table, "active": active, "warned": warned}
+        table, active = rebalanced(state.table, histogram, state.active, upper=upper, lower=lower, n_active=n_active)
+        return replace(state, table=table, active=active, warned=state.warned or (largest > most and n_active > 1))

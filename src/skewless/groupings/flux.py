@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings.base import State
-from skewless.groupings.substream import SubstreamGrouping, largest_first, worker_loads
+from skewless.groupings.substream import SubstreamGrouping, SubstreamState, dealt, largest_first, worker_loads
 
 
 @njit(cache=True)
@@ -55,7 +54,7 @@ def rebalanced(table: NDArray[np.int32], histogram: NDArray[np.int64], n_workers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flux(SubstreamGrouping):
+class Flux(SubstreamGrouping[SubstreamState]):
     """Pair the most with the least loaded worker, and so on, and let each pair share its load, after every window.
 
     No move makes a difference larger, so the most loaded worker never gets more by a new table. The number of workers
@@ -66,7 +65,7 @@ class Flux(SubstreamGrouping):
     n_substreams: substreams that keys are hashed to.
     window_ms: length of a statistic window; 0 ends a window at every barrier.
 
-    >>> Flux(workers=2, n_substreams=5).start(0, 1, seed=0).snapshot()["table"].tolist()
+    >>> Flux(workers=2, n_substreams=5).first_state(0, 0).table.tolist()
     [0, 1, 0, 1, 0]
 
     Reference
@@ -80,6 +79,11 @@ class Flux(SubstreamGrouping):
 
     name: ClassVar[str] = "flux"
     baseline: ClassVar[bool] = True
+    state_class = SubstreamState
 
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
-        return {"table": rebalanced(state["table"], histogram, self.n_workers)}
+    def first_state(self, _source: int, _seed: int, /) -> SubstreamState:
+        table = dealt(self.n_substreams, self.n_workers)
+        return SubstreamState(table=table, counts=self._no_counts(), window=self._no_counts())
+
+    def _revised(self, state: SubstreamState, histogram: NDArray[np.int64]) -> SubstreamState:
+        return replace(state, table=rebalanced(state.table, histogram, self.n_workers))

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Foresighted, Router
 from skewless.groupings.distribution_aware import look_up
 from skewless.groupings.longest_first import longest_first
+from skewless.groupings.universal import UniversalState
 from skewless.hashing import universal_salts
 from skewless.sketches.key_table import capacity_for, make_index
 
 
 @dataclass(frozen=True, kw_only=True)
-class FullKnowledge(Grouping):
+class FullKnowledge(Foresighted[UniversalState]):
     """Give every key the owner that is right for the whole stream ahead: what one owner per key can achieve at best.
 
     The most frequent key is placed first, each on the worker with the least: the most loaded worker gets at most
@@ -33,7 +34,7 @@ class FullKnowledge(Grouping):
     counts: how often each of them occurs.
 
     >>> stream = np.array([5, 5, 5, 8, 8, 9], dtype=np.uint64)
-    >>> FullKnowledge.of(stream, workers=2).start(source=0, n_sources=1, seed=0).route(stream, 0)
+    >>> FullKnowledge.of(stream, workers=2).start(source=0, seed=0).route(stream, 0)
     array([0, 0, 0, 1, 1, 1], dtype=int32)
 
     Reference
@@ -46,6 +47,7 @@ class FullKnowledge(Grouping):
     aliases: ClassVar[tuple[str, ...]] = ("O_APX",)
     baseline: ClassVar[bool] = True
     single_owner: ClassVar[bool] = True
+    state_class = UniversalState
 
     keys: NDArray[np.uint64] | None = field(default=None, repr=False, compare=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
@@ -83,29 +85,31 @@ class FullKnowledge(Grouping):
             return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int32)
         return self.keys, longest_first(self.counts, self.n_workers)
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return _FullKnowledgeRouter(self.n_workers, universal_salts(seed), *self._plan)
+    def first_state(self, _source: int, seed: int, /) -> UniversalState:
+        return UniversalState(salts=universal_salts(seed))
 
-    def resume(self, state: State) -> Router:
-        return _FullKnowledgeRouter(self.n_workers, state["salts"], *self._plan)
+    def resume(self, state: UniversalState, /) -> Router[UniversalState]:
+        return _FullKnowledgeRouter(self.n_workers, state, *self._plan)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[UniversalState]) -> UniversalState:
         return states[0]
 
 
-class _FullKnowledgeRouter(Router):
+class _FullKnowledgeRouter(Router[UniversalState]):
     def __init__(
-        self, n_workers: int, salts: NDArray[np.uint64], keys: NDArray[np.uint64], owners: NDArray[np.int32]
+        self, n_workers: int, state: UniversalState, keys: NDArray[np.uint64], owners: NDArray[np.int32]
     ) -> None:
-        self._salts = salts
+        self._state = state
         self._by_hash = np.arange(n_workers, dtype=np.int32)
         self._keys = keys
         self._owners = owners
-        self._index = make_index(keys, capacity_for(keys.size), salts[2])
+        self._index = make_index(keys, capacity_for(keys.size), state.salts[2])
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
-        workers: NDArray[np.int32] = look_up(keys, self._salts, self._by_hash, self._index, self._keys, self._owners)
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
+        workers: NDArray[np.int32] = look_up(
+            keys, self._state.salts, self._by_hash, self._index, self._keys, self._owners
+        )
         return workers
 
-    def snapshot(self) -> State:
-        return {"salts": self._salts.copy()}
+    def snapshot(self) -> UniversalState:
+        return self._state

@@ -16,20 +16,27 @@ from skewless.hashing import make_salt, mix, upper_choice
 
 @njit(cache=True)
 def home(keys: Any, salt: Any, n_workers: int) -> Any:
-    """Give each key the worker that its hash alone decides."""
+    """Return the worker that each key's hash alone decides."""
     workers = np.empty(keys.size, dtype=np.int32)
     for i in range(keys.size):
         workers[i] = upper_choice(mix(keys[i] ^ salt), n_workers)
     return workers
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeyState(State):
+    """What a source keeps: nothing but the salt of the hash."""
+
+    salt: np.uint64
+
+
 @dataclass(frozen=True, kw_only=True)
-class Key(Grouping):
+class Key(Grouping[KeyState]):
     """Send every tuple of a key to the one worker that the key's hash names.
 
     Nothing has to be merged; a hot key makes a hot worker.
 
-    >>> router = Key(workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = Key(workers=10).start(source=0, seed=0)
     >>> first, again = router.route(np.array([7, 7], dtype=np.uint64), 0)
     >>> bool(first == again)
     True
@@ -43,25 +50,26 @@ class Key(Grouping):
     name: ClassVar[str] = "key"
     aliases: ClassVar[tuple[str, ...]] = ("KG",)
     single_owner: ClassVar[bool] = True
+    state_class = KeyState
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return _KeyRouter(self.n_workers, make_salt(seed))
+    def first_state(self, _source: int, seed: int, /) -> KeyState:
+        return KeyState(salt=make_salt(seed))
 
-    def resume(self, state: State) -> Router:
-        return _KeyRouter(self.n_workers, np.uint64(state["salt"]))
+    def resume(self, state: KeyState, /) -> Router[KeyState]:
+        return _KeyRouter(self.n_workers, state)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[KeyState]) -> KeyState:
         return states[0]
 
 
-class _KeyRouter(Router):
-    def __init__(self, n_workers: int, salt: np.uint64) -> None:
+class _KeyRouter(Router[KeyState]):
+    def __init__(self, n_workers: int, state: KeyState) -> None:
         self._n_workers = n_workers
-        self._salt = salt
+        self._state = state
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
-        workers: NDArray[np.int32] = home(keys, self._salt, self._n_workers)
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
+        workers: NDArray[np.int32] = home(keys, self._state.salt, self._n_workers)
         return workers
 
-    def snapshot(self) -> State:
-        return {"salt": np.array(self._salt)}
+    def snapshot(self) -> KeyState:
+        return self._state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, isfinite
 from typing import Any, ClassVar, Final
 
@@ -12,12 +12,11 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Coordinated, Router, State
 from skewless.hashing import make_salt, mix, upper_choice
 from skewless.sketches.key_table import FREE, capacity_for, make_index
-from skewless.sketches.space_saving import SpaceSaving
+from skewless.sketches.space_saving import Counters, SpaceSaving
 
-_OWN: Final = ("salt", "tuples", "sketch_")  # how the names of what is a source's own begin
 _ROUNDING: Final = 1e-9  # loads that differ by less are alike
 
 
@@ -77,8 +76,63 @@ def place_hosts(hosts: Any, loads: Any, share: float, allowed: float) -> None:
             loads[hosts[host]] += share
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Isolation:
+    """What all sources agree on: the plan, the counts that it was made from, and what plans have cost so far.
+
+    Parameters
+    ----------
+    hosts : array
+        The worker of each host.
+    heavy_keys, heavy_workers : array
+        Keys with a place of their own, and their workers.
+    known_keys, known_counts : array
+        Keys known, the most frequent first, and how often they occurred, older tuples weighing less.
+    known_total : float
+        What all tuples weigh together.
+    barrier_ms : int
+        When the counts were last brought up to date; -1 before the first time.
+    n_plans : int
+        Plans that took effect.
+    moved_keys : int
+        Known keys that changed their worker.
+    moved_hosts : int
+        Hosts that changed their worker.
+    moved_load : float
+        The fraction of the load that plans moved, summed over all plans.
+    """
+
+    hosts: NDArray[np.int32]
+    heavy_keys: NDArray[np.uint64]
+    heavy_workers: NDArray[np.int32]
+    known_keys: NDArray[np.uint64]
+    known_counts: NDArray[np.float64]
+    known_total: float = 0.0
+    barrier_ms: int = -1
+    n_plans: int = 0
+    moved_keys: int = 0
+    moved_hosts: int = 0
+    moved_load: float = 0.0
+
+    def owners(self, keys: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.int32]:
+        """Return the worker of each key."""
+        index = make_index(self.heavy_keys, capacity_for(self.heavy_keys.size), salt)
+        owners: NDArray[np.int32] = owners_of(keys, salt, self.hosts, index, self.heavy_keys, self.heavy_workers)
+        return owners
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeyIsolatorState(State):
+    """What a source keeps: what it counted since the last barrier, and what all agree on."""
+
+    salt: np.uint64
+    tuples: int
+    sketch: Counters
+    agreed: Isolation
+
+
 @dataclass(frozen=True, kw_only=True)
-class KeyIsolator(Grouping):
+class KeyIsolator(Coordinated[KeyIsolatorState]):
     """Give the heaviest keys places of their own and let hosts of all other keys fill up what they leave.
 
     Every key has one owner. Keys hash to many more hosts than there are workers, and a table says which worker has
@@ -90,9 +144,6 @@ class KeyIsolator(Grouping):
     heavy keys fit and `slack` is at least one host (1 / hosts_per_worker). A single key is never cut: a stream with
     one key of 80 % keeps a worker with 80 %.
 
-    The state tells what plans have cost so far: `n_plans`, `moved_keys` (known keys that changed their worker),
-    `moved_hosts`, and `moved_load`, the sum over all plans of the part of the load that they moved.
-
     Parameters
     ----------
     heavy_per_worker: keys with a place of their own, per worker (the paper's lambda).
@@ -103,7 +154,7 @@ class KeyIsolator(Grouping):
     counters_per_worker: counters of each source's sketch, per worker.
 
     >>> grouping = KeyIsolator(workers=2)
-    >>> router = grouping.start(source=0, n_sources=1, seed=0)
+    >>> router = grouping.start(source=0, seed=0)
     >>> keys = np.array([3, 3, 3, 8, 8, 8, 9, 9], dtype=np.uint64)
     >>> router.route(keys, 0).tolist()
     [0, 0, 0, 0, 0, 0, 0, 0]
@@ -126,7 +177,7 @@ class KeyIsolator(Grouping):
     name: ClassVar[str] = "key_isolator"
     aliases: ClassVar[tuple[str, ...]] = ("KIP",)
     single_owner: ClassVar[bool] = True
-    coordinated: ClassVar[bool] = True
+    state_class = KeyIsolatorState
 
     heavy_per_worker: int = 4
     hosts_per_worker: int = 100
@@ -157,139 +208,112 @@ class KeyIsolator(Grouping):
         """Counters of each source's sketch, and keys known at most."""
         return self.n_workers * self.counters_per_worker
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return self.resume(
-            {
-                **self._nothing_counted(make_salt(seed)),
-                "hosts": np.repeat(np.arange(self.n_workers, dtype=np.int32), self.hosts_per_worker),
-                "heavy_keys": np.zeros(0, dtype=np.uint64),
-                "heavy_workers": np.zeros(0, dtype=np.int32),
-                "known_keys": np.zeros(0, dtype=np.uint64),
-                "known_counts": np.zeros(0),
-                "known_total": np.array(0.0),
-                "barrier_ms": np.array(-1),
-                "n_plans": np.array(0),
-                "moved_keys": np.array(0),
-                "moved_hosts": np.array(0),
-                "moved_load": np.array(0.0),
-            }
+    def first_state(self, _source: int, seed: int, /) -> KeyIsolatorState:
+        agreed = Isolation(
+            hosts=np.repeat(np.arange(self.n_workers, dtype=np.int32), self.hosts_per_worker),
+            heavy_keys=np.zeros(0, dtype=np.uint64),
+            heavy_workers=np.zeros(0, dtype=np.int32),
+            known_keys=np.zeros(0, dtype=np.uint64),
+            known_counts=np.zeros(0),
         )
+        return self._nothing_counted(make_salt(seed), agreed)
 
-    def resume(self, state: State) -> Router:
+    def resume(self, state: KeyIsolatorState, /) -> Router[KeyIsolatorState]:
         return _KeyIsolatorRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        """Make the state of a source that has counted nothing yet, so that nothing is ever counted twice."""
-        return {**_agreed(states), **self._nothing_counted(np.uint64(states[0]["salt"]))}
+    def merge(self, states: Sequence[KeyIsolatorState]) -> KeyIsolatorState:
+        """Return the state of a source that has counted nothing yet, so that nothing is ever counted twice."""
+        return self._nothing_counted(states[0].salt, _agreed(states))
 
-    def remark(self, state: State) -> str:
-        moved = f"{int(state['moved_keys'])} keys and {int(state['moved_hosts'])} hosts"
-        return f"plans: {int(state['n_plans'])}, moved: {moved}"
+    def remark(self, state: KeyIsolatorState, /) -> str:
+        agreed = state.agreed
+        return f"plans: {agreed.n_plans}, moved: {agreed.moved_keys} keys and {agreed.moved_hosts} hosts"
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
+    def barrier(self, states: Sequence[KeyIsolatorState], now_ms: int, /) -> Sequence[KeyIsolatorState]:
         agreed = _agreed(states)
-        if any(state["tuples"] for state in states):
-            salt = np.uint64(states[0]["salt"])
-            agreed = self._plan(salt, agreed | self._learn(agreed, states, now_ms))
-            return [{**state, **agreed, **self._nothing_counted(np.uint64(state["salt"]))} for state in states]
-        return [{**state, **agreed} for state in states]
+        if any(state.tuples for state in states):
+            agreed = self._plan(states[0].salt, self._learn(agreed, states, now_ms))
+            return [self._nothing_counted(state.salt, agreed) for state in states]
+        return [replace(state, agreed=agreed) for state in states]
 
-    def sketch_of(self, state: State) -> SpaceSaving:
-        """Give what a source has counted since the last barrier."""
-        sketch = SpaceSaving(self.n_counters, salt=np.uint64(state["salt"]))
-        sketch.restore(state)
+    def sketch_of(self, state: KeyIsolatorState) -> SpaceSaving:
+        """Return what a source has counted since the last barrier."""
+        sketch = SpaceSaving(self.n_counters, salt=state.salt)
+        sketch.restore(state.sketch)
         return sketch
 
-    def _nothing_counted(self, salt: np.uint64) -> State:
-        return {"salt": np.array(salt), "tuples": np.array(0), **SpaceSaving(self.n_counters, salt=salt).snapshot()}
+    def _nothing_counted(self, salt: np.uint64, agreed: Isolation) -> KeyIsolatorState:
+        sketch = SpaceSaving(self.n_counters, salt=salt).snapshot()
+        return KeyIsolatorState(salt=salt, tuples=0, sketch=sketch, agreed=agreed)
 
-    def _learn(self, agreed: State, states: Sequence[State], now_ms: int) -> State:
+    def _learn(self, agreed: Isolation, states: Sequence[KeyIsolatorState], now_ms: int) -> Isolation:
         """Add what all sources counted since the last barrier to what was known before, which fades."""
-        elapsed_s = max(0, now_ms - int(agreed["barrier_ms"])) / 1000
+        elapsed_s = max(0, now_ms - agreed.barrier_ms) / 1000
         kept = 0.5 ** (elapsed_s / self.half_life_s)
         sketches = [self.sketch_of(state).items() for state in states]
         keys, where = np.unique(
-            np.concatenate([agreed["known_keys"], *(own_keys for own_keys, _, _ in sketches)]), return_inverse=True
+            np.concatenate([agreed.known_keys, *(own_keys for own_keys, _, _ in sketches)]), return_inverse=True
         )
-        n_known = agreed["known_keys"].size
+        n_known = agreed.known_keys.size
         certain = np.concatenate([counts - errors for _, counts, errors in sketches])
-        counts = np.bincount(where[n_known:], weights=certain, minlength=keys.size)
-        counts[where[:n_known]] += kept * agreed["known_counts"]
+        counts = np.zeros(keys.size)
+        np.add.at(counts, where[n_known:], certain)
+        counts[where[:n_known]] += kept * agreed.known_counts
         order = np.lexsort((keys, -counts))[: self.n_counters]
-        total = kept * agreed["known_total"] + sum(int(state["tuples"]) for state in states)
-        return {
-            "known_keys": keys[order],
-            "known_counts": counts[order],
-            "known_total": np.array(total),
-            "barrier_ms": np.array(now_ms),
-        }
+        total = kept * agreed.known_total + sum(state.tuples for state in states)
+        return replace(agreed, known_keys=keys[order], known_counts=counts[order], known_total=total, barrier_ms=now_ms)
 
-    def _plan(self, salt: np.uint64, agreed: State) -> State:
-        """Make a plan from the last one (KIPUpdate); give the state with it if it gains enough."""
-        keys, shares = agreed["known_keys"], agreed["known_counts"] / agreed["known_total"]
+    def _plan(self, salt: np.uint64, agreed: Isolation) -> Isolation:
+        """Make a plan from the last one (KIPUpdate), and return it if it gains enough, else the last one."""
+        keys, shares = agreed.known_keys, agreed.known_counts / agreed.known_total
         n_heavy = min(self.n_workers * self.heavy_per_worker, keys.size)
         allowed = max(1 / self.n_workers, shares[0]) + self.slack / self.n_workers + _ROUNDING
-        before = _owners(agreed, keys, salt)
-        hashed = _owners({**agreed, "heavy_keys": keys[:0]}, keys[:n_heavy], salt)
+        before = agreed.owners(keys, salt)
+        hashed = replace(agreed, heavy_keys=keys[:0]).owners(keys[:n_heavy], salt)
         heavy_workers, loads = place_heavy(shares[:n_heavy], before[:n_heavy], hashed, allowed, self.n_workers)
-        hosts = agreed["hosts"].copy()
+        hosts = agreed.hosts.copy()
         place_hosts(hosts, loads, max(0.0, 1 - fsum(shares[:n_heavy])) / hosts.size, allowed)
-        plan = {**agreed, "hosts": hosts, "heavy_keys": keys[:n_heavy], "heavy_workers": heavy_workers}
-        after = _owners(plan, keys, salt)
+        plan = replace(agreed, hosts=hosts, heavy_keys=keys[:n_heavy], heavy_workers=heavy_workers)
+        after = plan.owners(keys, salt)
         gain = self._busiest(agreed, before, shares) - self._busiest(plan, after, shares)
         if gain * self.n_workers <= self.min_gain + _ROUNDING:
             return agreed
-        moved_hosts = np.count_nonzero(hosts != agreed["hosts"])
+        moved_hosts = int(np.count_nonzero(hosts != agreed.hosts))
         moved_load = shares[before != after].sum() + max(0.0, 1 - shares.sum()) * moved_hosts / hosts.size
-        return {
-            **plan,
-            "n_plans": np.array(agreed["n_plans"] + 1),
-            "moved_keys": np.array(agreed["moved_keys"] + np.count_nonzero(before != after)),
-            "moved_hosts": np.array(agreed["moved_hosts"] + moved_hosts),
-            "moved_load": np.array(agreed["moved_load"] + moved_load),
-        }
+        return replace(
+            plan,
+            n_plans=agreed.n_plans + 1,
+            moved_keys=agreed.moved_keys + int(np.count_nonzero(before != after)),
+            moved_hosts=agreed.moved_hosts + moved_hosts,
+            moved_load=agreed.moved_load + float(moved_load),
+        )
 
-    def _busiest(self, plan: State, owners: NDArray[np.int32], shares: NDArray[np.float64]) -> float:
+    def _busiest(self, plan: Isolation, owners: NDArray[np.int32], shares: NDArray[np.float64]) -> float:
         """Predict the load of the busiest worker: known keys at their owners, all others alike over the hosts."""
         known = np.bincount(owners, weights=shares, minlength=self.n_workers)
-        hosts = np.bincount(plan["hosts"], minlength=self.n_workers) / plan["hosts"].size
+        hosts = np.bincount(plan.hosts, minlength=self.n_workers) / plan.hosts.size
         return float(np.max(known + max(0.0, 1 - shares.sum()) * hosts))
 
 
-def _agreed(states: Sequence[State]) -> State:
-    """Give what all sources agree on. They do, unless one had to begin without a history: the latest barrier counts."""
-    latest = max(states, key=lambda state: int(state["barrier_ms"]))
-    return {name: array for name, array in latest.items() if not name.startswith(_OWN)}
+def _agreed(states: Sequence[KeyIsolatorState]) -> Isolation:
+    """Return what all sources agree on. If one had to start without a history, the latest barrier counts."""
+    return max((state.agreed for state in states), key=lambda agreed: agreed.barrier_ms)
 
 
-def _owners(plan: State, keys: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.int32]:
-    heavy_keys = plan["heavy_keys"]
-    index = make_index(heavy_keys, capacity_for(heavy_keys.size), salt)
-    owners: NDArray[np.int32] = owners_of(keys, salt, plan["hosts"], index, heavy_keys, plan["heavy_workers"])
-    return owners
-
-
-class _KeyIsolatorRouter(Router):
-    def __init__(self, grouping: KeyIsolator, state: State) -> None:
-        self._salt = np.uint64(state["salt"])
-        self._tuples = int(state["tuples"])
+class _KeyIsolatorRouter(Router[KeyIsolatorState]):
+    def __init__(self, grouping: KeyIsolator, state: KeyIsolatorState) -> None:
+        self._state = state
+        self._tuples = state.tuples
         self._sketch = grouping.sketch_of(state)
-        self._agreed = _agreed([state])  # routing does not change it
-        self._index = make_index(state["heavy_keys"], capacity_for(state["heavy_keys"].size), self._salt)
+        heavy_keys = state.agreed.heavy_keys
+        self._index = make_index(heavy_keys, capacity_for(heavy_keys.size), state.salt)
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         self._sketch.update(keys)
         self._tuples += keys.size
-        plan = self._agreed
-        workers: NDArray[np.int32] = owners_of(
-            keys, self._salt, plan["hosts"], self._index, plan["heavy_keys"], plan["heavy_workers"]
-        )
+        salt, plan = self._state.salt, self._state.agreed
+        workers: NDArray[np.int32] = owners_of(keys, salt, plan.hosts, self._index, plan.heavy_keys, plan.heavy_workers)
         return workers
 
-    def snapshot(self) -> State:
-        return {
-            "salt": np.array(self._salt),
-            "tuples": np.array(self._tuples),
-            **self._sketch.snapshot(),
-            **{name: array.copy() for name, array in self._agreed.items()},
-        }
+    def snapshot(self) -> KeyIsolatorState:
+        return replace(self._state, tuples=self._tuples, sketch=self._sketch.snapshot())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,14 +28,22 @@ def less_loaded_of_two(keys: Any, salt: Any, loads: Any) -> Any:
     return workers
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartialKeyState(State):
+    """What a source keeps: the salt of the hashes, and its own count of the tuples of each worker."""
+
+    salt: np.uint64
+    loads: NDArray[np.int64]
+
+
 @dataclass(frozen=True, kw_only=True)
-class PartialKey(Grouping):
+class PartialKey(Grouping[PartialKeyState]):
     """Give each key two workers by two independent hashes; each tuple goes to the one that got less so far.
 
     "So far" is the source's own count (local load estimation): sources never talk to one another. A key is merged
     from two workers at most, so a key with more than a share of 2 / n_workers still overloads both of its workers.
 
-    >>> router = PartialKey(workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = PartialKey(workers=10).start(source=0, seed=0)
     >>> len(set(router.route(np.full(100, 7, dtype=np.uint64), 0).tolist()))
     2
 
@@ -47,25 +55,26 @@ class PartialKey(Grouping):
 
     name: ClassVar[str] = "partial_key"
     aliases: ClassVar[tuple[str, ...]] = ("PKG",)
+    state_class = PartialKeyState
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return _PartialKeyRouter(make_salt(seed), np.zeros(self.n_workers, dtype=np.int64))
+    def first_state(self, _source: int, seed: int, /) -> PartialKeyState:
+        return PartialKeyState(salt=make_salt(seed), loads=np.zeros(self.n_workers, dtype=np.int64))
 
-    def resume(self, state: State) -> Router:
-        return _PartialKeyRouter(np.uint64(state["salt"]), state["loads"].copy())
+    def resume(self, state: PartialKeyState, /) -> Router[PartialKeyState]:
+        return _PartialKeyRouter(state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        return {"salt": states[0]["salt"], "loads": mean_loads(states)}
+    def merge(self, states: Sequence[PartialKeyState]) -> PartialKeyState:
+        return replace(states[0], loads=mean_loads([state.loads for state in states]))
 
 
-class _PartialKeyRouter(Router):
-    def __init__(self, salt: np.uint64, loads: NDArray[np.int64]) -> None:
-        self._salt = salt
-        self._loads = loads
+class _PartialKeyRouter(Router[PartialKeyState]):
+    def __init__(self, state: PartialKeyState) -> None:
+        self._salt = state.salt
+        self._loads = state.loads.copy()
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers: NDArray[np.int32] = less_loaded_of_two(keys, self._salt, self._loads)
         return workers
 
-    def snapshot(self) -> State:
-        return {"salt": np.array(self._salt), "loads": self._loads.copy()}
+    def snapshot(self) -> PartialKeyState:
+        return PartialKeyState(salt=self._salt, loads=self._loads.copy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar, Final
 
@@ -11,9 +11,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Coordinated, Router, State
+from skewless.groupings.shuffle import first_worker
 from skewless.hashing import make_salt, mix, upper_choice
-from skewless.sketches.coin_flip import Coin, CoinFlip, Synopsis, bit_of, next_large, note, require_coin
+from skewless.sketches.coin_flip import Coin, CoinFlip, Synopsis, SynopsisState, bit_of, next_large, note, require_coin
 from skewless.sketches.counting_bloom import CountingBloom, erase, filter_size, holds, insert
 
 TURN: Final = 0  # in `progress`: the worker that the next tuple of a hot key gets
@@ -24,9 +25,6 @@ _MOST_DECLINE: Final = 0.01  # by default: that of the authors' code
 _LEAST_DECLINE: Final = 1e-6
 _NOTES: Final = 4  # times 1 / decline: after so many updates hardly any older bit is left
 _MOST_NOTES: Final = 1 << 16
-_AGREED, _OWN = "agreed_", "own_"  # how the names of the two synopses begin
-_FIXED: Final = ("seed", "source", "barriers")  # what only a barrier changes
-_NOTED: Final = ("noted_at", "noted_keys", "noted_bits")
 _HOT_KEYS: Final = 2  # times 1 / decline: the keys that the filter is made for
 
 
@@ -99,8 +97,51 @@ def route_by_popularity(
         begin = end
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Notes:
+    """Large values of a source since the last barrier, the oldest first: at which tuple, of which key, which bit."""
+
+    at: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    bits: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PopularityAwareState(State):
+    """What a source keeps.
+
+    Parameters
+    ----------
+    seed : np.uint64
+        That of the stream.
+    source : int
+        The number of the source: each flips coins of its own.
+    barriers : int
+        Barriers so far.
+    agreed : SynopsisState
+        By all sources up to the last barrier.
+    progress : array
+        Whose turn it is, and large values and tuples since the last barrier.
+    notes : Notes
+        The latest large values.
+    hot_filter : array
+        Counters of the filter of hot keys.
+    own : SynopsisState
+        What all agreed on, with this source's notes.
+    """
+
+    seed: np.uint64
+    source: int
+    barriers: int
+    agreed: SynopsisState
+    progress: NDArray[np.int64]
+    notes: Notes
+    hot_filter: NDArray[np.uint8]
+    own: SynopsisState
+
+
 @dataclass(frozen=True, kw_only=True)
-class PopularityAware(Grouping):
+class PopularityAware(Coordinated[PopularityAwareState]):
     """Deal the tuples of hot keys to all workers in turn, and send every other key to the worker its hash names.
 
     Hot keys are told by the coin-flip predictor, and looked up in a counting Bloom filter. Each source flips the coins
@@ -120,7 +161,7 @@ class PopularityAware(Grouping):
     false_positive_rate: the share of the other keys that the filter takes for hot, when it holds all the keys that it
         is made for (2 / decline).
 
-    >>> router = PopularityAware.as_released(workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = PopularityAware.as_released(workers=10).start(source=0, seed=0)
     >>> workers = router.route(np.full(10_000, 7, dtype=np.uint64), 0)
     >>> len(set(workers[:10].tolist())), len(set(workers[-10:].tolist()))
     (1, 10)
@@ -140,7 +181,7 @@ class PopularityAware(Grouping):
 
     name: ClassVar[str] = "popularity_aware"
     aliases: ClassVar[tuple[str, ...]] = ("DSTREAM", "POPULARITY")
-    coordinated: ClassVar[bool] = True
+    state_class = PopularityAwareState
 
     threshold: int = 6
     length: int = 16
@@ -175,40 +216,39 @@ class PopularityAware(Grouping):
         """Large values that a source keeps for the barrier."""
         return min(_MOST_NOTES, ceil(_NOTES / self.decline_rate))
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:
-        spread = source * self.n_workers // n_sources if n_sources < self.n_workers else source
-        predictor = self.make_predictor(seed)
-        return self.resume(self._begin(seed, 0, predictor, source, (spread + seed) % self.n_workers))
+    def first_state(self, source: int, seed: int, /) -> PopularityAwareState:
+        return self._at_barrier(
+            np.uint64(seed % 2**64), 0, self.make_predictor(seed), source, first_worker(source, seed, self.n_workers)
+        )
 
-    def resume(self, state: State) -> Router:
+    def resume(self, state: PopularityAwareState, /) -> Router[PopularityAwareState]:
         return _PopularityAwareRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        """Make the state of a source that has noted nothing yet, so that nothing is ever counted twice."""
+    def merge(self, states: Sequence[PopularityAwareState]) -> PopularityAwareState:
+        """Return the state of a source that has noted nothing yet, so that nothing is ever counted twice."""
         furthest = _furthest(states)
-        turn = sum(int(state["progress"][TURN]) for state in states) % self.n_workers
-        agreed = self.make_predictor(int(furthest["seed"]), _part(furthest, _AGREED))
-        return self._begin(int(furthest["seed"]), int(furthest["barriers"]), agreed, len(states), turn)
+        turn = sum(int(state.progress[TURN]) for state in states) % self.n_workers
+        agreed = self.make_predictor(int(furthest.seed), furthest.agreed)
+        return self._at_barrier(furthest.seed, furthest.barriers, agreed, len(states), turn)
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:  # noqa: ARG002
+    def barrier(self, states: Sequence[PopularityAwareState], _now_ms: int, /) -> Sequence[PopularityAwareState]:
         furthest = _furthest(states)
-        seed, barriers = int(furthest["seed"]), int(furthest["barriers"]) + 1
-        agreed = self.make_predictor(seed, _part(furthest, _AGREED))
-        sources = np.repeat(np.arange(len(states)), [state["noted_at"].size for state in states])
-        at, keys, bits = (np.concatenate([state[name] for state in states]) for name in _NOTED)
-        order = np.lexsort((sources, at))  # by tuple, then by source
+        agreed = self.make_predictor(int(furthest.seed), furthest.agreed)
+        notes = [state.notes for state in states]
+        sources = np.repeat(np.arange(len(states)), [own.at.size for own in notes])
+        order = np.lexsort((sources, np.concatenate([own.at for own in notes])))  # by tuple, then by source
+        keys, bits = np.concatenate([own.keys for own in notes]), np.concatenate([own.bits for own in notes])
         agreed.note(keys[order], bits[order])
         return [
-            self._begin(seed, barriers, agreed, source, int(state["progress"][TURN]))
+            self._at_barrier(furthest.seed, furthest.barriers + 1, agreed, source, int(state.progress[TURN]))
             for source, state in enumerate(states)
         ]
 
-    def remark(self, state: State) -> str:
-        hot = int(np.count_nonzero(state["own_synopsis_hot"]))
-        return f"hot keys: {hot}, watched: {state['own_synopsis_hot'].size}"
+    def remark(self, state: PopularityAwareState, /) -> str:
+        return f"hot keys: {np.count_nonzero(state.own.hot)}, watched: {state.own.hot.size}"
 
-    def make_predictor(self, seed: int, state: State | None = None) -> CoinFlip:
-        """Make a predictor that knows nothing yet, or goes on from a snapshot."""
+    def make_predictor(self, seed: int, synopsis: SynopsisState | None = None) -> CoinFlip:
+        """Return a predictor that knows nothing yet, or continues from a snapshot."""
         predictor = CoinFlip(
             threshold=self.threshold,
             length=self.length,
@@ -216,67 +256,69 @@ class PopularityAware(Grouping):
             decline=self.decline_rate,
             seed=seed,
         )
-        if state is not None:
-            predictor.restore(state)
+        if synopsis is not None:
+            predictor.restore(synopsis)
         return predictor
 
     def make_filter(self, seed: int, hot: NDArray[np.uint64]) -> CountingBloom:
-        """Make the filter of hot keys; its salt is that of the grouping, so that one hash of a key serves both."""
+        """Return the filter of hot keys; its salt is that of the grouping, so that one hash of a key serves both."""
         expected = ceil(_HOT_KEYS / self.decline_rate)
         hot_filter = CountingBloom(expected, self.false_positive_rate, salt=make_salt(seed))
         hot_filter.update(hot)
         return hot_filter
 
-    def _begin(self, seed: int, barriers: int, agreed: CoinFlip, source: int, turn: int) -> State:
-        """Make the state of a source right after a barrier, or at the very beginning."""
-        predictor = agreed.snapshot()
-        return {
-            "seed": np.array(seed % 2**64, dtype=np.uint64),
-            "source": np.array(source),
-            "barriers": np.array(barriers),
-            "progress": np.array([turn, 0, 0]),
-            "noted_at": np.zeros(0, dtype=np.int64),
-            "noted_keys": np.zeros(0, dtype=np.uint64),
-            "noted_bits": np.zeros(0, dtype=np.uint8),
-            "filter": self.make_filter(seed, agreed.hot()).counters,
-            **{_AGREED + name: array for name, array in predictor.items()},
-            **{_OWN + name: array for name, array in predictor.items()},
-        }
+    def _at_barrier(
+        self, seed: np.uint64, barriers: int, agreed: CoinFlip, source: int, turn: int
+    ) -> PopularityAwareState:
+        """Return the state of a source right after a barrier, or at the start."""
+        synopsis = agreed.snapshot()
+        return PopularityAwareState(
+            seed=seed,
+            source=source,
+            barriers=barriers,
+            agreed=synopsis,
+            progress=np.array([turn, 0, 0]),
+            notes=Notes(
+                at=np.zeros(0, dtype=np.int64), keys=np.zeros(0, dtype=np.uint64), bits=np.zeros(0, dtype=np.uint8)
+            ),
+            hot_filter=self.make_filter(int(seed), agreed.hot()).counters,
+            own=synopsis,
+        )
 
 
-def _furthest(states: Sequence[State]) -> State:
-    """Give the state that knows most of what all agreed on: sources that lost theirs have started afresh."""
-    return max(states, key=lambda state: int(state["barriers"]))
+def _furthest(states: Sequence[PopularityAwareState]) -> PopularityAwareState:
+    """Return the state that knows most of what all agreed on: sources that lost theirs have started afresh."""
+    return max(states, key=lambda state: state.barriers)
 
 
-def _part(state: State, prefix: str) -> State:
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-
-
-class _PopularityAwareRouter(Router):
-    def __init__(self, grouping: PopularityAware, state: State) -> None:
+class _PopularityAwareRouter(Router[PopularityAwareState]):
+    def __init__(self, grouping: PopularityAware, state: PopularityAwareState) -> None:
         self._n_workers = grouping.n_workers
-        self._agreed = {name: state[name] for name in state if name.startswith((_AGREED, *_FIXED))}  # never written
-        seed = int(state["seed"])
-        self._predictor = grouping.make_predictor(seed, _part(state, _OWN))
-        self._filter = grouping.make_filter(seed, state["noted_keys"][:0])
-        self._filter.counters[:] = state["filter"]
-        self._progress = state["progress"].copy()
+        self._state = state
+        self._predictor = grouping.make_predictor(int(state.seed), state.own)
+        self._filter = grouping.make_filter(int(state.seed), state.notes.keys[:0])
+        self._filter.counters[:] = state.hot_filter
+        self._progress = state.progress.copy()
         # Every source flips coins of its own, and others after each barrier.
-        own_salt = make_salt(int(self._predictor.coin.salt), use=int(state["source"]))
-        self._coin = self._predictor.coin._replace(salt=make_salt(int(own_salt), use=int(state["barriers"])))
-        self._notes = tuple(np.zeros(grouping.n_notes, dtype=state[name].dtype) for name in _NOTED)
+        own_salt = make_salt(int(self._predictor.coin.salt), use=state.source)
+        self._coin = self._predictor.coin._replace(salt=make_salt(int(own_salt), use=state.barriers))
+        self._notes = Notes(
+            at=np.zeros(grouping.n_notes, dtype=np.int64),
+            keys=np.zeros(grouping.n_notes, dtype=np.uint64),
+            bits=np.zeros(grouping.n_notes, dtype=np.uint8),
+        )
         places = self._places()
-        for name, notes in zip(_NOTED, self._notes, strict=True):
-            notes[places] = state[name]
+        self._notes.at[places] = state.notes.at
+        self._notes.keys[places] = state.notes.keys
+        self._notes.bits[places] = state.notes.bits
         self._events = self._predictor.room_for_events()
 
     def _places(self) -> NDArray[np.int64]:
-        """Say where the notes stand, the oldest first: the latest have overwritten those before."""
-        noted, room = int(self._progress[NOTED]), self._notes[0].size
+        """Return the places of the notes, the oldest first: the latest have overwritten those before."""
+        noted, room = int(self._progress[NOTED]), self._notes.at.size
         return np.arange(max(0, noted - room), noted) % room
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers = np.empty(keys.size, dtype=np.int32)
         predictor, hot_filter = self._predictor, self._filter
         route_by_popularity(
@@ -285,9 +327,9 @@ class _PopularityAwareRouter(Router):
             self._n_workers,
             self._progress,
             self._coin,
-            self._notes[0],
-            self._notes[1],
-            self._notes[2],
+            self._notes.at,
+            self._notes.keys,
+            self._notes.bits,
             predictor.synopsis,
             hot_filter.counters,
             hot_filter.n_hashes,
@@ -297,12 +339,12 @@ class _PopularityAwareRouter(Router):
         )
         return workers
 
-    def snapshot(self) -> State:
-        places = self._places()
-        return {
-            **self._agreed,
-            "progress": self._progress.copy(),
-            **{name: notes[places] for name, notes in zip(_NOTED, self._notes, strict=True)},
-            "filter": self._filter.counters.copy(),
-            **{_OWN + name: array for name, array in self._predictor.snapshot().items()},
-        }
+    def snapshot(self) -> PopularityAwareState:
+        places, notes = self._places(), self._notes
+        return replace(
+            self._state,
+            progress=self._progress.copy(),
+            notes=Notes(at=notes.at[places], keys=notes.keys[places], bits=notes.bits[places]),
+            hot_filter=self._filter.counters.copy(),
+            own=self._predictor.snapshot(),
+        )

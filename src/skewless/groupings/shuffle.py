@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numba import njit
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from skewless.groupings.base import Grouping, Router, State
 
+_GOLDEN: Final = 0x9E3779B97F4A7C15  # the golden ratio's fraction of 2**64
+
 
 @njit(cache=True)
 def deal(n_tuples: int, first: int, n_workers: int) -> Any:
-    """Deal so many tuples to the workers in turn, beginning with worker `first`."""
+    """Return the workers of `n_tuples` tuples that are dealt in turn, from worker `first` on."""
     workers = np.empty(n_tuples, dtype=np.int32)
     worker = np.int32(first)
     for i in range(n_tuples):
@@ -26,45 +28,61 @@ def deal(n_tuples: int, first: int, n_workers: int) -> Any:
     return workers
 
 
+def first_worker(source: int, seed: int, n_workers: int) -> int:
+    """Return the worker that a source starts with: multiples of the golden ratio spread any number of sources evenly.
+
+    >>> sorted(first_worker(source, 0, 10) for source in range(5))
+    [0, 2, 4, 6, 8]
+    """
+    return ((source * _GOLDEN % 2**64 * n_workers >> 64) + seed) % n_workers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShuffleState(State):
+    """What a source keeps: whose turn it is."""
+
+    next_worker: int
+
+
 @dataclass(frozen=True, kw_only=True)
-class Shuffle(Grouping):
+class Shuffle(Grouping[ShuffleState]):
     """Deal tuples to the workers in turn, whatever their keys.
 
     The loads that a source causes differ by one tuple at most. Every worker comes to hold every key, and every key
     is merged from all workers.
 
-    >>> Shuffle(workers=3).start(source=1, n_sources=2, seed=0).route(np.zeros(4, dtype=np.uint64), 0).tolist()
+    >>> Shuffle(workers=3).start(source=1, seed=0).route(np.zeros(4, dtype=np.uint64), 0).tolist()
     [1, 2, 0, 1]
 
     Reference
     ---------
-    Dalabasmaz & Can, *Dynamic Key Grouping*, section 3.4. Deviations: none; each source begins at another worker,
-    so that short batches of many sources do not all begin with worker 0.
+    Dalabasmaz & Can, *Dynamic Key Grouping*, section 3.4. Deviations: none; each source starts at another worker,
+    so that short batches of many sources do not all start with worker 0.
     """
 
     name: ClassVar[str] = "shuffle"
     aliases: ClassVar[tuple[str, ...]] = ("SG",)
+    state_class = ShuffleState
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:
-        spread = source * self.n_workers // n_sources if n_sources < self.n_workers else source
-        return _ShuffleRouter(self.n_workers, (spread + seed) % self.n_workers)
+    def first_state(self, source: int, seed: int, /) -> ShuffleState:
+        return ShuffleState(next_worker=first_worker(source, seed, self.n_workers))
 
-    def resume(self, state: State) -> Router:
-        return _ShuffleRouter(self.n_workers, int(state["next"]))
+    def resume(self, state: ShuffleState, /) -> Router[ShuffleState]:
+        return _ShuffleRouter(self.n_workers, state)
 
-    def merge(self, states: Sequence[State]) -> State:
-        return {"next": np.array(sum(int(state["next"]) for state in states) % self.n_workers)}
+    def merge(self, states: Sequence[ShuffleState]) -> ShuffleState:
+        return ShuffleState(next_worker=sum(state.next_worker for state in states) % self.n_workers)
 
 
-class _ShuffleRouter(Router):
-    def __init__(self, n_workers: int, first: int) -> None:
+class _ShuffleRouter(Router[ShuffleState]):
+    def __init__(self, n_workers: int, state: ShuffleState) -> None:
         self._n_workers = n_workers
-        self._next = first
+        self._next = state.next_worker
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers: NDArray[np.int32] = deal(keys.size, self._next, self._n_workers)
         self._next = (self._next + keys.size) % self._n_workers
         return workers
 
-    def snapshot(self) -> State:
-        return {"next": np.array(self._next)}
+    def snapshot(self) -> ShuffleState:
+        return ShuffleState(next_worker=self._next)

@@ -13,12 +13,12 @@ from skewless.groupings.base import Grouping, Router, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleInstance(Grouping):
+class SingleInstance(Grouping[State]):
     """Send every tuple to worker 0: the other end of the scale from perfect balance.
 
     Its imbalance is 100 · (n_workers - 1) percent: what all workers but one are worth.
 
-    >>> SingleInstance(workers=10).start(source=0, n_sources=1, seed=0).route(np.array([7, 13], dtype=np.uint64), 0)
+    >>> SingleInstance(workers=10).start(source=0, seed=0).route(np.array([7, 13], dtype=np.uint64), 0)
     array([0, 0], dtype=int32)
 
     Reference
@@ -31,20 +31,21 @@ class SingleInstance(Grouping):
     aliases: ClassVar[tuple[str, ...]] = ("SIA",)
     baseline: ClassVar[bool] = True
     single_owner: ClassVar[bool] = True
+    state_class = State
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return _SingleInstanceRouter()
+    def first_state(self, _source: int, _seed: int, /) -> State:
+        return State()
 
-    def resume(self, state: State) -> Router:  # noqa: ARG002
+    def resume(self, _state: State, /) -> Router[State]:
         return _SingleInstanceRouter()
 
     def merge(self, states: Sequence[State]) -> State:
         return states[0]
 
 
-class _SingleInstanceRouter(Router):
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+class _SingleInstanceRouter(Router[State]):
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         return np.zeros(keys.size, dtype=np.int32)
 
     def snapshot(self) -> State:
-        return {}
+        return State()

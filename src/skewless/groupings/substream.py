@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import require_at_least
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Coordinated, Router, State
 from skewless.hashing import upper_choice
 from skewless.processors.substreams import require_substreams
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    S = TypeVar("S", bound="SubstreamState", default=Any)
+else:
+    from typing import TypeVar
+
+    S = TypeVar("S")
 
 _NOT_YET: Final = -1  # the beginning of the first window, before there was a tuple
 
@@ -30,8 +39,42 @@ def by_table(keys: Any, table: Any, counts: Any) -> Any:
     return workers
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SubstreamState(State):
+    """What a source keeps: all but `counts` and the start of a first window is the same in every state.
+
+    Parameters
+    ----------
+    table : array
+        The owner of each substream.
+    counts : array
+        Tuples of each substream since the last barrier.
+    window : array
+        Tuples of each substream, of all sources, in the window up to the last barrier.
+    window_start_ms : int
+        When the window started; -1 before the first tuple.
+    barriers, windows, tables : int
+        How many there were so far.
+    moved_substreams, moved_load : int
+        What the last new table moved.
+    window_load : int
+        Tuples of the window that it was made from.
+    """
+
+    table: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    window: NDArray[np.int64]
+    window_start_ms: int = _NOT_YET
+    barriers: int = 0
+    windows: int = 0
+    tables: int = 0
+    moved_substreams: int = 0
+    moved_load: int = 0
+    window_load: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
-class SubstreamGrouping(Grouping):
+class SubstreamGrouping(Coordinated[S]):
     """Keys hash to substreams, a table says which worker owns which substream, and each window may end in a new table.
 
     Between two barriers all sources follow one table, so a key has one owner. Sources count the tuples of each
@@ -51,7 +94,6 @@ class SubstreamGrouping(Grouping):
     """
 
     single_owner: ClassVar[bool] = True
-    coordinated: ClassVar[bool] = True
 
     n_substreams: int = 100
     window_ms: int = 0
@@ -62,85 +104,52 @@ class SubstreamGrouping(Grouping):
         require_at_least("window_ms", self.window_ms, 0)
 
     @abstractmethod
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
-        """Give what the end of a window changes: a new `table`, if there is one, and what `_memory` began; pure."""
+    def _revised(self, state: S, histogram: NDArray[np.int64]) -> S:
+        """Return the state after a window: with a new `table`, if there is one, and what else the algorithm keeps."""
 
-    def _memory(self, seed: int) -> State:  # noqa: ARG002
-        """Give what the algorithm keeps from window to window, at the beginning."""
-        return {}
+    def _no_counts(self) -> NDArray[np.int64]:
+        return np.zeros(self.n_substreams, dtype=np.int64)
 
-    def _first_table(self, memory: State) -> NDArray[np.int32]:  # noqa: ARG002
-        """Give the owners before anything is known: substreams are dealt to the workers in turn."""
-        return dealt(self.n_substreams, self.n_workers)
-
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        memory = self._memory(seed)
-        state: State = {
-            "table": self._first_table(memory),
-            "counts": np.zeros(self.n_substreams, dtype=np.int64),
-            "window": np.zeros(self.n_substreams, dtype=np.int64),
-            "window_start_ms": np.array(_NOT_YET),
-            "barriers": np.array(0),
-            "windows": np.array(0),
-            "tables": np.array(0),
-            "moved_substreams": np.array(0),
-            "moved_load": np.array(0),
-            "window_load": np.array(0),
-            **memory,
-        }
+    def resume(self, state: S, /) -> Router[S]:
         return _SubstreamRouter(state)
 
-    def resume(self, state: State) -> Router:
-        return _SubstreamRouter(state)
-
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[S]) -> S:
         # Without what a source has counted on its own: that counts once, with the source that did.
-        ahead = _furthest(states)
-        return {**ahead, "counts": np.zeros_like(ahead["counts"])}
+        return replace(_furthest(states), counts=self._no_counts())
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
+    def barrier(self, states: Sequence[S], now_ms: int, /) -> Sequence[S]:
         ahead = _furthest(states)
-        window = np.sum([ahead["window"], *(state["counts"] for state in states)], axis=0)
-        begins = (int(state["window_start_ms"]) for state in states)
-        begin = min((begin for begin in begins if begin != _NOT_YET), default=_NOT_YET)
-        agreed = {
-            **ahead,
-            "counts": np.zeros_like(window),
-            "window": window,
-            "barriers": np.array(ahead["barriers"] + 1),
-        }
-        if begin != _NOT_YET and now_ms >= begin + self.window_ms:
-            begin = now_ms - (now_ms - begin) % self.window_ms if self.window_ms else now_ms
-            agreed |= {"window": np.zeros_like(window), **(self._ended(ahead, window) if window.any() else {})}
-        agreed["window_start_ms"] = np.array(begin)
+        window = np.sum([ahead.window, *(state.counts for state in states)], axis=0)
+        starts = (state.window_start_ms for state in states)
+        start = min((start for start in starts if start != _NOT_YET), default=_NOT_YET)
+        agreed = replace(ahead, counts=self._no_counts(), window=window, barriers=ahead.barriers + 1)
+        if start != _NOT_YET and now_ms >= start + self.window_ms:
+            start = now_ms - (now_ms - start) % self.window_ms if self.window_ms else now_ms
+            ended = self._ended(agreed, window) if window.any() else agreed
+            agreed = replace(ended, window=self._no_counts())
+        agreed = replace(agreed, window_start_ms=start)
         return [agreed for _ in states]
 
-    def _ended(self, state: State, histogram: NDArray[np.int64]) -> State:
-        """Give what the end of a window with tuples changes: what the algorithm says, and notes of what moves."""
-        changes = {"windows": np.array(state["windows"] + 1), **self._revised(state, histogram)}
-        moved = changes.get("table", state["table"]) != state["table"]
+    def _ended(self, state: S, histogram: NDArray[np.int64]) -> S:
+        """Return the state after a window with tuples: as the algorithm revises it, with a record of what moves."""
+        revised = self._revised(state, histogram)
+        revised = replace(revised, windows=state.windows + 1)
+        moved = revised.table != state.table
         if not moved.any():
-            return changes
-        return {
-            **changes,
-            "tables": np.array(state["tables"] + 1),
-            "moved_substreams": np.array(moved.sum()),
-            "moved_load": np.array(histogram[moved].sum()),
-            "window_load": np.array(histogram.sum()),
-        }
+            return revised
+        return replace(
+            revised,
+            tables=state.tables + 1,
+            moved_substreams=int(moved.sum()),
+            moved_load=int(histogram[moved].sum()),
+            window_load=int(histogram.sum()),
+        )
 
-    @staticmethod
-    def owners(state: State) -> NDArray[np.int32]:
-        """Give the worker of each substream, as a source with this state routes."""
-        table: NDArray[np.int32] = state["table"]
-        return table
-
-    def remark(self, state: State) -> str:
-        if not state["tables"]:
+    def remark(self, state: S, /) -> str:
+        if not state.tables:
             return "table 0: nothing has moved"
-        number, moved = int(state["tables"]), int(state["moved_substreams"])
-        share = state["moved_load"] / state["window_load"]
-        return f"table {number}, moved by it: {moved} substreams, {share:.1%} of the load"
+        share = state.moved_load / state.window_load
+        return f"table {state.tables}, moved by it: {state.moved_substreams} substreams, {share:.1%} of the load"
 
 
 def dealt(n_substreams: int, n_workers: int) -> NDArray[np.int32]:
@@ -170,26 +179,22 @@ def worker_loads(histogram: Any, table: Any, n_workers: int) -> Any:
     return loads
 
 
-def _furthest(states: Sequence[State]) -> State:
-    """Give the state with most barriers: all have as many, unless a source lost its memory and started afresh."""
-    return max(states, key=lambda state: int(state["barriers"]))
+def _furthest(states: Sequence[S]) -> S:
+    """Return the state with most barriers: all have as many, unless a source lost its memory and started afresh."""
+    return max(states, key=lambda state: state.barriers)
 
 
-class _SubstreamRouter(Router):
-    def __init__(self, state: State) -> None:
-        self._state = state  # what barriers alone change is read and handed on, never written
-        self._counts = state["counts"].copy()
-        self._begin_ms = int(state["window_start_ms"])
+class _SubstreamRouter(Router[S]):
+    def __init__(self, state: S) -> None:
+        self._state = state
+        self._counts = state.counts.copy()
+        self._start_ms = state.window_start_ms
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:
-        if keys.size and self._begin_ms == _NOT_YET:
-            self._begin_ms = now_ms
-        workers: NDArray[np.int32] = by_table(keys, self._state["table"], self._counts)
+    def route(self, keys: NDArray[np.uint64], now_ms: int, /) -> NDArray[np.int32]:
+        if keys.size and self._start_ms == _NOT_YET:
+            self._start_ms = now_ms
+        workers: NDArray[np.int32] = by_table(keys, self._state.table, self._counts)
         return workers
 
-    def snapshot(self) -> State:
-        return {
-            **{name: array.copy() for name, array in self._state.items()},
-            "counts": self._counts.copy(),
-            "window_start_ms": np.array(self._begin_ms),
-        }
+    def snapshot(self) -> S:
+        return replace(self._state, counts=self._counts.copy(), window_start_ms=self._start_ms)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings.base import State
-from skewless.groupings.substream import SubstreamGrouping, largest_first
+from skewless.groupings.substream import SubstreamGrouping, SubstreamState, largest_first
 from skewless.hashing import lower_choice, make_salt, random_word, upper_choice
 
 
@@ -28,8 +27,15 @@ def place_by_two_choices(histogram: Any, order: Any, salt: Any, n_workers: int) 
     return table
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TwoChoicesState(SubstreamState):
+    """What a source keeps, with the salt of the hashes."""
+
+    salt: np.uint64
+
+
 @dataclass(frozen=True, kw_only=True)
-class TwoChoices(SubstreamGrouping):
+class TwoChoices(SubstreamGrouping[TwoChoicesState]):
     """Give each substream two workers by hash, and after every window place it on the one of them that has less.
 
     A substream is only ever with one of its two workers. Each table is made from the last histogram alone, whatever
@@ -55,17 +61,15 @@ class TwoChoices(SubstreamGrouping):
     name: ClassVar[str] = "two_choices"
     aliases: ClassVar[tuple[str, ...]] = ("PKG-like",)
     baseline: ClassVar[bool] = True
+    state_class = TwoChoicesState
 
-    def _memory(self, seed: int) -> State:
-        return {"salt": np.array(make_salt(seed))}
+    def first_state(self, _source: int, seed: int, /) -> TwoChoicesState:
+        nothing, salt = self._no_counts(), make_salt(seed)
+        return TwoChoicesState(table=self._placed(nothing, salt), counts=nothing, window=nothing, salt=salt)
 
-    def _first_table(self, memory: State) -> NDArray[np.int32]:
-        return self._placed(np.zeros(self.n_substreams, dtype=np.int64), memory)
+    def _revised(self, state: TwoChoicesState, histogram: NDArray[np.int64]) -> TwoChoicesState:
+        return replace(state, table=self._placed(histogram, state.salt))
 
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
-        return {"table": self._placed(histogram, state)}
-
-    def _placed(self, histogram: NDArray[np.int64], memory: State) -> NDArray[np.int32]:
-        salt = np.uint64(memory["salt"])
+    def _placed(self, histogram: NDArray[np.int64], salt: np.uint64) -> NDArray[np.int32]:
         table: NDArray[np.int32] = place_by_two_choices(histogram, largest_first(histogram), salt, self.n_workers)
         return table

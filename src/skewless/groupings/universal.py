@@ -24,15 +24,22 @@ def by_universal_hash(keys: Any, salts: Any, n_workers: int) -> Any:
     return workers
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UniversalState(State):
+    """What a source keeps: the hash function that was drawn."""
+
+    salts: NDArray[np.uint64]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Universal(Grouping):
+class Universal(Grouping[UniversalState]):
     """Send every tuple of a key to the worker that a hash function drawn at random names.
 
     For a random seed, two keys share a worker with a probability of hardly more than 1 / n_workers, whatever the keys
     are. A hot key makes a hot worker all the same: this is what `distribution_aware` is measured by, and how it routes
     before it has a plan.
 
-    >>> router = Universal(workers=10).start(source=0, n_sources=1, seed=0)
+    >>> router = Universal(workers=10).start(source=0, seed=0)
     >>> first, again = router.route(np.array([7, 7], dtype=np.uint64), 0)
     >>> bool(first == again)
     True
@@ -48,25 +55,26 @@ class Universal(Grouping):
     aliases: ClassVar[tuple[str, ...]] = ("UNIVERSAL",)
     baseline: ClassVar[bool] = True
     single_owner: ClassVar[bool] = True
+    state_class = UniversalState
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        return _UniversalRouter(self.n_workers, universal_salts(seed))
+    def first_state(self, _source: int, seed: int, /) -> UniversalState:
+        return UniversalState(salts=universal_salts(seed))
 
-    def resume(self, state: State) -> Router:
-        return _UniversalRouter(self.n_workers, state["salts"])
+    def resume(self, state: UniversalState, /) -> Router[UniversalState]:
+        return _UniversalRouter(self.n_workers, state)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[UniversalState]) -> UniversalState:
         return states[0]
 
 
-class _UniversalRouter(Router):
-    def __init__(self, n_workers: int, salts: NDArray[np.uint64]) -> None:
+class _UniversalRouter(Router[UniversalState]):
+    def __init__(self, n_workers: int, state: UniversalState) -> None:
         self._n_workers = n_workers
-        self._salts = salts
+        self._state = state
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
-        workers: NDArray[np.int32] = by_universal_hash(keys, self._salts, self._n_workers)
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
+        workers: NDArray[np.int32] = by_universal_hash(keys, self._state.salts, self._n_workers)
         return workers
 
-    def snapshot(self) -> State:
-        return {"salts": self._salts.copy()}
+    def snapshot(self) -> UniversalState:
+        return self._state

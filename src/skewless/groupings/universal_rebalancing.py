@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,8 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.errors import require_at_least
-from skewless.groupings.base import State
-from skewless.groupings.substream import SubstreamGrouping
+from skewless.groupings.substream import SubstreamGrouping, SubstreamState
 from skewless.hashing import make_salt, random_word, universal_choice
 from skewless.processors.substreams import representatives
 
@@ -40,8 +39,15 @@ def evenest_function(histogram: Any, hashes: Any, salt: Any, first: int, tries: 
     return best
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UniversalRebalancingState(SubstreamState):
+    """What a source keeps, with the salt of the hashes."""
+
+    salt: np.uint64
+
+
 @dataclass(frozen=True, kw_only=True)
-class UniversalRebalancing(SubstreamGrouping):
+class UniversalRebalancing(SubstreamGrouping[UniversalRebalancingState]):
     """Hash substreams to workers with a new function after every window: the evenest of `tries` for the last histogram.
 
     The functions are drawn from a 2-universal family. Nearly all state moves every time: only the 1 / n_workers that
@@ -53,8 +59,7 @@ class UniversalRebalancing(SubstreamGrouping):
     window_ms: length of a statistic window; 0 ends a window at every barrier.
     tries: functions that are drawn after each window.
 
-    >>> router = UniversalRebalancing(workers=2, n_substreams=4).start(0, 1, seed=0)
-    >>> UniversalRebalancing.owners(router.snapshot()).size
+    >>> UniversalRebalancing(workers=2, n_substreams=4).first_state(0, 0).table.size
     4
 
     Reference
@@ -67,6 +72,7 @@ class UniversalRebalancing(SubstreamGrouping):
     name: ClassVar[str] = "universal_rebalancing"
     aliases: ClassVar[tuple[str, ...]] = ("UHLB",)
     baseline: ClassVar[bool] = True
+    state_class = UniversalRebalancingState
 
     tries: int = 64
 
@@ -74,17 +80,16 @@ class UniversalRebalancing(SubstreamGrouping):
         super().__post_init__()
         require_at_least("tries", self.tries, 1)
 
-    def _memory(self, seed: int) -> State:
-        return {"salt": np.array(make_salt(seed))}
+    def first_state(self, _source: int, seed: int, /) -> UniversalRebalancingState:
+        nothing, salt = self._no_counts(), make_salt(seed)
+        table = self._drawn(np.ones(self.n_substreams, dtype=np.int64), salt, 0)
+        return UniversalRebalancingState(table=table, counts=nothing, window=nothing, salt=salt)
 
-    def _first_table(self, memory: State) -> NDArray[np.int32]:
-        return self._drawn(np.ones(self.n_substreams, dtype=np.int64), memory, 0)
+    def _revised(self, state: UniversalRebalancingState, histogram: NDArray[np.int64]) -> UniversalRebalancingState:
+        return replace(state, table=self._drawn(histogram, state.salt, state.windows + 1))
 
-    def _revised(self, state: State, histogram: NDArray[np.int64]) -> State:
-        return {"table": self._drawn(histogram, state, int(state["windows"]) + 1)}
-
-    def _drawn(self, histogram: NDArray[np.int64], memory: State, number: int) -> NDArray[np.int32]:
-        hashes, salt = representatives(self.n_substreams), np.uint64(memory["salt"])
+    def _drawn(self, histogram: NDArray[np.int64], salt: np.uint64, number: int) -> NDArray[np.int32]:
+        hashes = representatives(self.n_substreams)
         table: NDArray[np.int32] = evenest_function(
             histogram, hashes, salt, number * self.tries, self.tries, self.n_workers
         )

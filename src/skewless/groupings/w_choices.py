@@ -21,7 +21,7 @@ class WChoices(HeadAndTail):
         paper recommends from there up to 2 / n_workers.
 
     >>> import numpy as np
-    >>> router = WChoices(workers=50).start(source=0, n_sources=1, seed=0)
+    >>> router = WChoices(workers=50).start(source=0, seed=0)
     >>> len(set(router.route(np.full(100, 7, dtype=np.uint64), 0).tolist()))
     50
 

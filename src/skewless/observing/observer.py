@@ -157,9 +157,10 @@ class Observer:
 
     def _remark(self, batch: int) -> str:
         """Return what the grouping of the query reports about its decisions."""
-        owner, (states, _) = self.ledger.owner() or {}, self.ledger.last_sources(before=batch + 1)
+        owner = self.ledger.owner() or {}
         try:
             grouping = make_grouping(owner["grouping"], workers=self.n_workers, **owner["parameters"])
+            states, _ = self.ledger.last_sources(grouping.state_class, before=batch + 1)
             return grouping.remark(next(iter(states.values())))
         except (LookupError, TypeError, ValueError, StopIteration) as error:
             _log.debug("batch %d: no remark of the grouping: %s", batch, error)

@@ -422,7 +422,7 @@ class _Run:
             return source.n_sources
         if isinstance(source, KafkaInput):
             return partitions_of(BatchDirectory(self._query).read(f"offsets/{batch}").decode(), source.address.topic)
-        return len(self._ledger.last_sources(before=batch + 1)[0])
+        return len(self._ledger.last_sources(self._pipeline.grouping.state_class, before=batch + 1)[0])
 
     def _send_metrics(self, batches: Sequence[BatchMetrics]) -> None:
         self._metrics(batches)

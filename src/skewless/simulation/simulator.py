@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings import Eager, Grouping, Router, State
+from skewless.groupings import Coordinated, Eager, Foresighted, Grouping, Router, pass_barrier
 from skewless.hashing import hash_keys
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.latency import LatencyHistogram, bucket_of
@@ -156,9 +156,7 @@ class _Sources:
     def __init__(self, simulation: Simulation) -> None:
         self._grouping = simulation.grouping
         self._n = simulation.sources
-        self._routers: list[Router] = [
-            simulation.grouping.start(source, self._n, simulation.seed) for source in range(self._n)
-        ]
+        self._routers: list[Router] = [simulation.grouping.start(source, simulation.seed) for source in range(self._n)]
         self._turn = 0
         self.seconds = 0.0
         _compile(simulation.grouping)
@@ -184,17 +182,15 @@ class _Sources:
         return self._grouping.remark(self._routers[0].snapshot())
 
     def barrier(self, now_ms: int, tuples: NDArray[np.int64], busy_s: NDArray[np.float64]) -> None:
-        if self._grouping.coordinated:
-            states: Sequence[State] = [router.snapshot() for router in self._routers]
-            if self._grouping.measures:
-                states = self._grouping.calibrate(states, tuples, busy_s)
-            states = self._grouping.barrier(states, now_ms)
+        if isinstance(self._grouping, Coordinated):
+            before = [router.snapshot() for router in self._routers]
+            states = pass_barrier(self._grouping, before, now_ms, lambda: (tuples, busy_s))
             self._routers = [self._grouping.resume(state) for state in states]
 
 
 def _compile(grouping: Grouping) -> None:
     """Call a router once, and once more a day later, so that no kernel compiles while the routing is timed."""
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     for now_ms in (0, 86_400_000):
         router.route(np.zeros(1, dtype=np.uint64), now_ms)
 
@@ -217,7 +213,7 @@ def simulate(
     """
     if tuples is not None:
         require_at_least("tuples", tuples, 1)
-    if simulation.grouping.needs_frequencies:
+    if isinstance(simulation.grouping, Foresighted) and simulation.grouping.needs_frequencies:
         frequencies = _read_ahead(simulation, tuples)
         simulation = replace(simulation, grouping=simulation.grouping.informed(*frequencies))
     n_workers, batch_ms, service = simulation.grouping.n_workers, simulation.batch_ms, simulation.service_ns

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Arrays = dict[str, NDArray[np.generic]]
-"""A snapshot: saved with `np.savez`, read without pickle."""
 
 
 class Sketch(ABC):
@@ -52,12 +49,15 @@ class HotKeys(Protocol):
 
 @runtime_checkable
 class Restorable(Protocol):
-    """A sketch whose state can be saved, for another with the same arguments to go on from."""
+    """A sketch whose state can be saved, for another with the same arguments to go on from.
 
-    def snapshot(self) -> Arrays:
+    A snapshot is a frozen dataclass of arrays and numbers, so that it can be part of a router's state.
+    """
+
+    def snapshot(self) -> Any:
         """Copy the state."""
 
-    def restore(self, state: Arrays) -> None:
+    def restore(self, state: Any) -> None:
         """Replace the state by that of a snapshot."""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
@@ -195,6 +196,17 @@ def require_coin(threshold: int, length: int, min_bits: int, decline: float) -> 
         raise ConfigurationError(subject="decline", expected=f"at least {_SMALLEST_DECLINE} and below 1", value=decline)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SynopsisState:
+    """A snapshot of a predictor: the keys of the synopsis, their vectors, and the position of the coins."""
+
+    keys: NDArray[np.uint64]
+    vectors: NDArray[np.uint64]
+    hot: NDArray[np.bool_]
+    marks: NDArray[np.int64]
+    flipped: int
+
+
 class CoinFlip(Sketch):
     """Name the keys that are hot now: rare large values of a coin set bits, and a steady decline removes them.
 
@@ -320,26 +332,21 @@ class CoinFlip(Sketch):
         n, synopsis = self.n, self.synopsis
         return synopsis.keys[:n].copy(), synopsis.vectors[:n].copy(), synopsis.hot[:n].copy()
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> SynopsisState:
         """Copy the synopsis and the position of the coins, for `restore`."""
-        keys, vectors, is_hot = self.items()
-        return {
-            "synopsis_keys": keys,
-            "synopsis_vectors": vectors,
-            "synopsis_hot": is_hot,
-            "synopsis_marks": self.synopsis.marks.copy(),
-            "synopsis_flipped": np.array(self.flipped),
-        }
+        keys, vectors, hot = self.items()
+        marks = self.synopsis.marks.copy()
+        return SynopsisState(keys=keys, vectors=vectors, hot=hot, marks=marks, flipped=self.flipped)
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: SynopsisState) -> None:
         """Replace the synopsis by a snapshot of a predictor with the same parameters and seed."""
-        keys, synopsis = state["synopsis_keys"], self.synopsis
+        keys, synopsis = state.keys, self.synopsis
         capacity = synopsis.keys.size
-        if keys.size > capacity or keys.size != state["synopsis_marks"][N]:
+        if keys.size > capacity or keys.size != state.marks[N]:
             raise StorageError(f"a synopsis with room for {capacity} keys cannot go on from a snapshot of another size")
         synopsis.keys[: keys.size] = keys
-        synopsis.vectors[: keys.size] = state["synopsis_vectors"]
-        synopsis.hot[: keys.size] = state["synopsis_hot"]
-        synopsis.marks[:] = state["synopsis_marks"]
-        self.flipped = int(state["synopsis_flipped"])
+        synopsis.vectors[: keys.size] = state.vectors
+        synopsis.hot[: keys.size] = state.hot
+        synopsis.marks[:] = state.marks
+        self.flipped = state.flipped
         self.synopsis = synopsis._replace(slots=make_index(keys, capacity, synopsis.index_salt))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -89,6 +91,18 @@ def space_sizes(expected_keys: int) -> tuple[int, int, int]:
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Items:
+    """A snapshot of a key space."""
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    seen_s: NDArray[np.int32]
+    checked_s: NDArray[np.int32]
+    widths: NDArray[np.int16]
+    spaces: NDArray[np.int8]
+
+
 class KeySpace:
     """Key items in a baby, a teenage and an old space of bounded size, as a heap keeps objects by age.
 
@@ -162,28 +176,28 @@ class KeySpace:
                 setattr(self, name, grown(getattr(self, name)[: self.n], capacity))
         self.index = make_index(self.keys[: self.n], capacity, self._salt)
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Items:
         """Copy the items, for `restore`."""
-        return {name: getattr(self, name)[: self.n].copy() for name in ("keys", *_COLUMNS)}
+        return Items(**{name: getattr(self, name)[: self.n].copy() for name in ("keys", *_COLUMNS)})
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Items) -> None:
         """Replace the items by those of a snapshot."""
-        self.n = state["keys"].size
+        self.n = state.keys.size
         capacity = capacity_for(self.n)
         for name in ("keys", *_COLUMNS):
-            setattr(self, name, grown(state[name], capacity))
+            setattr(self, name, grown(getattr(state, name), capacity))
         self.index = make_index(self.keys[: self.n], capacity, self._salt)
 
 
-def merge_items(states: list[dict[str, NDArray[Any]]], expected_keys: int) -> dict[str, NDArray[Any]]:
+def merge_items(states: Sequence[Items], expected_keys: int) -> Items:
     """Merge sets of items: mean counts, the latest times, the widest spread, the oldest space.
 
     Spaces stay within their sizes: the most frequent keys stay, the others go down by one.
     """
-    keys, where = np.unique(np.concatenate([state["keys"] for state in states]), return_inverse=True)
-    merged: dict[str, NDArray[Any]] = {"keys": keys}
+    keys, where = np.unique(np.concatenate([state.keys for state in states]), return_inverse=True)
+    merged: dict[str, NDArray[Any]] = {}
     for name, kind in _COLUMNS.items():
-        values = np.concatenate([state[name] for state in states])
+        values = np.concatenate([getattr(state, name) for state in states])
         if name == "counts":
             merged[name] = np.zeros(keys.size, dtype=kind)
             np.add.at(merged[name], where, values)
@@ -196,4 +210,4 @@ def merge_items(states: list[dict[str, NDArray[Any]]], expected_keys: int) -> di
         members = np.flatnonzero(merged["spaces"] == space)
         stay = most_frequent(merged["counts"][members], min(members.size, sizes[space]))
         merged["spaces"][np.setdiff1d(members, members[stay])] = space - 1
-    return merged
+    return Items(keys=keys, **merged)

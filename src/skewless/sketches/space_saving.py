@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit, uint64
@@ -96,6 +97,16 @@ def _count_keys(
             take_counter(index, keys, counts, errors, marks, salt, key, word)
         else:
             counts[uint64(slot)] += 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counters:
+    """A snapshot of a sketch: its counters in use, and the position of the search for the least one."""
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    errors: NDArray[np.int64]
+    marks: NDArray[np.int64]
 
 
 class SpaceSaving(Sketch):
@@ -210,21 +221,21 @@ class SpaceSaving(Sketch):
         self.clear()
         self._fill(keys, counts[stay], errors[stay])
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Counters:
         """Copy the counters, for `restore`."""
-        return {
-            "sketch_keys": self.keys[: self.n].copy(),
-            "sketch_counts": self.counts[: self.n].copy(),
-            "sketch_errors": self.errors[: self.n].copy(),
-            "sketch_marks": self.marks.copy(),
-        }
+        return Counters(
+            keys=self.keys[: self.n].copy(),
+            counts=self.counts[: self.n].copy(),
+            errors=self.errors[: self.n].copy(),
+            marks=self.marks.copy(),
+        )
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Counters) -> None:
         """Replace the counters by those of a snapshot of a sketch with as many counters."""
-        n, cursor, size = int(state["sketch_marks"][N]), int(state["sketch_marks"][CURSOR]), self.counts.size
+        n, cursor, size = int(state.marks[N]), int(state.marks[CURSOR]), self.counts.size
         fits = 0 <= cursor <= size if n == size else n < size == cursor  # no search before all counters are in use
-        if not fits or n != state["sketch_keys"].size:
+        if not fits or n != state.keys.size:
             raise StorageError(f"a sketch of {size} counters cannot go on from a snapshot of another size")
         self.clear()
-        self._fill(state["sketch_keys"], state["sketch_counts"], state["sketch_errors"])
-        self.marks[:] = state["sketch_marks"]
+        self._fill(state.keys, state.counts, state.errors)
+        self.marks[:] = state.marks

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZTyp
 
 from skewless.combiners import Combiner, Count
 from skewless.errors import SkewlessError
-from skewless.groupings import Auto, Even, Grouping, make_grouping
+from skewless.groupings import Auto, Even, Foresighted, Grouping, make_grouping
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
 from skewless.spark.columns import columns_of, has_watermark, micros_of, require_column, require_keys
@@ -326,7 +326,7 @@ class Grouped:
             for column in combiner.columns:
                 require_column(self.df, column, f"input of {name}")
         require_retry_guards(self.df.sparkSession)
-        if self.grouping.needs_frequencies:
+        if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
             raise SkewlessError(
                 f"{self.grouping.name!r} must know all rows ahead: it is a yardstick for simulations. Take 'even'"
             )

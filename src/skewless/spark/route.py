@@ -7,6 +7,7 @@ batch through the ledger; in a batch job it lives for the task.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
 from skewless.errors import SkewlessError
-from skewless.groupings import Grouping, Router, State
+from skewless.groupings import Coordinated, Grouping, Router, pass_barrier
 from skewless.processors.substreams import represented
 from skewless.spark.deploy.kernels import log_compilation
 from skewless.storage.ledger import Ledger
@@ -54,16 +55,15 @@ def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | Non
     looks into it, workers without a row included, knows who owns what.
     """
     # Owners are single only if all sources make the same plan, so they must know the same.
-    must_agree = grouping.single_owner and grouping.coordinated
-    left, now_ms = ledger.last_sources(before=batch, must_agree=must_agree) if ledger and batch else ({}, 0)
-    if ledger is None or not left:
-        return grouping.start(source, source + 1, seed)
-    states: Sequence[State] = list(left.values())
-    if grouping.measures:
-        states = grouping.calibrate(states, *ledger.last_work(batch or 0, grouping.n_workers))
-    states = grouping.barrier(states, now_ms)
-    sources = list(left)
-    return grouping.resume(states[sources.index(source)] if source in left else grouping.merge(states))
+    must_agree = grouping.single_owner and isinstance(grouping, Coordinated)
+    if ledger is None or not batch:
+        return grouping.start(source, seed)
+    left, now_ms = ledger.last_sources(grouping.state_class, before=batch, must_agree=must_agree)
+    if not left:
+        return grouping.start(source, seed)
+    measure = partial(ledger.last_work, batch, grouping.n_workers)
+    states = pass_barrier(grouping, list(left.values()), now_ms, measure)
+    return grouping.succeed(dict(zip(left, states, strict=True)), source)
 
 
 def worker_column(keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int) -> Column:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ _CLOCK: Final = "now_ms"
 _ANOTHER: Final = "use another directory, or delete this one"
 
 _log: Final = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=State)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,20 +101,24 @@ class Ledger:
 
     def write_source(self, batch: int, source: int, state: State, now_ms: int) -> None:
         """Keep a router's state at the end of a batch; source 0 also removes the batches that are too old."""
-        if _CLOCK in state:
+        arrays = state.arrays()
+        if _CLOCK in arrays:
             raise ConfigurationError(f"a state must not have an entry {_CLOCK!r}: the ledger keeps the clock there")
-        self._try_to_write(file_of(batch, f"source-{source}.npz"), {**state, _CLOCK: np.int64(now_ms)})
+        self._try_to_write(file_of(batch, f"source-{source}.npz"), {**arrays, _CLOCK: np.int64(now_ms)})
         if source == 0:
             self.directory.remove_old(batch, self.keep - 1)
 
-    def last_sources(self, before: int, *, must_agree: bool = False) -> tuple[dict[int, State], int]:
+    def last_sources(self, kind: type[S], *, before: int, must_agree: bool = False) -> tuple[dict[int, S], int]:
         """Return the states by source, in order, and the clock of the last earlier batch that has any.
 
         Not every batch has states, nor every source in a batch: where there were no rows, there was nothing to route.
-        A batch with a broken file is skipped as a whole: half of it would be another history.
+        A batch with a broken file is skipped as a whole: half of it would be another history. So is one with a file
+        that holds another kind of state, such as an older version's.
 
         Parameters
         ----------
+        kind : type of State
+            The state class of the grouping.
         before : int
             The batch that wants to learn from an earlier one.
         must_agree : bool
@@ -128,7 +134,7 @@ class Ledger:
             _log.warning("%s", error)
             batches = []
         for batch in reversed(batches):
-            if batch < before and (left := self._states(batch, must_agree=must_agree))[0]:
+            if batch < before and (left := self._states(batch, kind, must_agree=must_agree))[0]:
                 return left
         if before > 0:
             _log.warning("ledger %s: no states before batch %d, routing starts without history", self.uri, before)
@@ -169,7 +175,7 @@ class Ledger:
         except FAILURES as error:
             raise StorageError(f"cannot read the ledger {self.uri}: {error}", subject="ledger") from error
 
-    def _states(self, batch: int, *, must_agree: bool) -> tuple[dict[int, State], int]:
+    def _states(self, batch: int, kind: type[S], *, must_agree: bool) -> tuple[dict[int, S], int]:
         """Return the states that have the batch's clock: those with an older one were left by an earlier run."""
 
         def read() -> dict[int, bytes]:
@@ -185,8 +191,9 @@ class Ledger:
             _log.warning("ledger %s: cannot read the states of batch %d: %s", self.uri, batch, error)
             return {}, 0
         try:
-            states = {source: unpack(content) for source, content in contents.items()}
-            clocks = {source: int(state.pop(_CLOCK)) for source, state in states.items()}
+            saved = {source: unpack(content) for source, content in contents.items()}
+            clocks = {source: int(arrays.pop(_CLOCK)) for source, arrays in saved.items()}
+            states = {source: kind.of_arrays(arrays) for source, arrays in saved.items()}
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and none of it may fail a task
             _log.warning("ledger %s: the states of batch %d are broken: %s", self.uri, batch, error)
             return {}, 0

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from skewless import Auto, Drift, Even, Key, Router, Simulation, SkewlessError, State, hash_keys, make_stream, simulate
-from skewless.groupings.even.plan import Plan
+from skewless import Auto, Drift, Even, Key, Router, Simulation, SkewlessError, hash_keys, make_stream, simulate
+from skewless.groupings.even.state import EvenState
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.load import imbalance, loads_of
 from skewless.streams import SyntheticStream
@@ -25,9 +25,9 @@ def keys_of(stream: SyntheticStream, tuples: int) -> Keys:
     return np.concatenate([hash_keys(chunk) for chunk in stream.generate(tuples=tuples)])
 
 
-def run(grouping: Even, keys: Keys) -> tuple[list[list[int]], list[Sequence[State]]]:
+def run(grouping: Even, keys: Keys) -> tuple[list[list[int]], list[Sequence[EvenState]]]:
     """Route second by second; gives the loads of each second and the states after each barrier."""
-    routers: list[Router] = [grouping.start(source, SOURCES, 0) for source in range(SOURCES)]
+    routers: list[Router] = [grouping.start(source, 0) for source in range(SOURCES)]
     loads, barriers = [], []
     for second, at in enumerate(range(0, keys.size, PER_SECOND)):
         chosen = [
@@ -61,25 +61,25 @@ def test_a_plan_has_fewer_cuts_than_workers_and_is_the_same_for_all(stream: str)
     grouping = Even(workers=7)
     _, barriers = run(grouping, keys_of(make_stream(stream), 15 * PER_SECOND))
     for states in barriers:
-        plans = [Plan.restore(state) for state in states]
+        plans = [state.plan for state in states]
         assert all(plan.n_cuts < 7 for plan in plans)
-        for name in ("plan_keys", "plan_owners", "plan_shares", "plan_bucket_owners"):
-            assert all(np.array_equal(state[name], states[0][name]) for state in states)
-        assert float(states[0]["moved"]) <= grouping.max_moved
+        for name in ("keys", "owners", "shares", "bucket_owners"):
+            assert all(np.array_equal(getattr(plan, name), getattr(plans[0], name)) for plan in plans)
+        assert float(states[0].moved) <= grouping.max_moved
 
 
 def test_a_new_hot_key_is_spread_within_one_barrier() -> None:
     loads, barriers = run(Even(workers=10), keys_of(Drift(percent=50, period=10 * PER_SECOND), 40 * PER_SECOND))
     for change in (10, 20, 30):
         assert imbalance(np.sum(loads[change + 1 : change + 10], axis=0)) < 5
-    assert max(float(states[0]["moved"]) for states in barriers) <= 0.05
+    assert max(float(states[0].moved) for states in barriers) <= 0.05
 
 
 def test_without_cuts_a_key_has_one_owner_and_balance_is_better_than_by_hash() -> None:
     keys = keys_of(make_stream("zipf-1-1000"), 20 * PER_SECOND)
     loads, barriers = run(Even(workers=5, single_owner=True), keys)
-    assert all(Plan.restore(state).n_cuts == 0 for states in barriers for state in states)
-    hashed = loads_of(Key(workers=5).start(0, 1, 0).route(keys, 0), 5)
+    assert all(state.plan.n_cuts == 0 for states in barriers for state in states)
+    hashed = loads_of(Key(workers=5).start(0, 0).route(keys, 0), 5)
     assert imbalance(np.sum(loads[3:], axis=0)) < imbalance(hashed) / 3
 
 
@@ -100,9 +100,9 @@ def test_measured_capacities_make_busy_times_agree() -> None:
 def test_all_keys_distinct_stay_by_hash_in_bounded_memory() -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, size=300_000, dtype=np.uint64)
     _, barriers = run(Even(workers=10), keys)
-    sizes = [sum(array.nbytes for array in states[0].values()) for states in barriers]
+    sizes = [sum(array.nbytes for array in states[0].arrays().values()) for states in barriers]
     assert max(sizes) < 300_000
-    assert Plan.restore(barriers[-1][0]).keys.size == 0
+    assert barriers[-1][0].plan.keys.size == 0
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_too_many_workers_and_bad_thresholds_are_refused() -> None:
 def test_auto_routes_as_key_grouping_while_there_is_no_skew() -> None:
     keys = keys_of(make_stream("zipf-0.5-100000"), 10 * PER_SECOND)
     loads, barriers = run(Auto(workers=10), keys)
-    assert np.sum(loads, axis=0).tolist() == loads_of(Key(workers=10).start(0, 1, 0).route(keys, 0), 10).tolist()
+    assert np.sum(loads, axis=0).tolist() == loads_of(Key(workers=10).start(0, 0).route(keys, 0), 10).tolist()
     remark = Auto(workers=10).remark(barriers[-1][0])
     assert remark.startswith("key grouping: plain hashing would give the busiest worker 1.0")
 
@@ -152,7 +152,7 @@ def test_auto_takes_over_and_goes_back_when_the_skew_ends() -> None:
     assert "the hottest key has 80" in remarks[4]
     assert imbalance(np.sum(loads[1:5], axis=0)) < 5
     assert remarks[-1].startswith("key grouping:")
-    assert Plan.restore(barriers[-1][0]).n_cuts == 0
+    assert barriers[-1][0].plan.n_cuts == 0
 
 
 def hot_and_tail(hot: int, share: float, size: int, seed: int = 0) -> Keys:
@@ -161,14 +161,14 @@ def hot_and_tail(hot: int, share: float, size: int, seed: int = 0) -> Keys:
     return np.where(rng.random(size) < share, np.uint64(hot), tail)
 
 
-def pass_barrier(grouping: Even, routers: Sequence[Router], now_ms: int = 1000) -> Sequence[State]:
+def pass_barrier(grouping: Even, routers: Sequence[Router], now_ms: int = 1000) -> Sequence[EvenState]:
     return grouping.barrier([router.snapshot() for router in routers], now_ms)
 
 
 def test_one_key_is_shared_by_all_workers() -> None:
     loads, barriers = run(Even(workers=8), np.full(3 * PER_SECOND, 7, dtype=np.uint64))
     assert imbalance(np.sum(loads, axis=0)) < 5
-    plan = Plan.restore(barriers[-1][0])
+    plan = barriers[-1][0].plan
     assert (plan.keys.tolist(), plan.n_cuts) == ([7], 7)
     assert Even(workers=8).remark(barriers[-1][0]).startswith("cut keys: 1, their pieces: 8, named keys: 1, ")
 
@@ -178,25 +178,25 @@ def test_keys_that_take_turns_are_found() -> None:
     for offset in (0, 1):
         keys[offset::2] = 7  # one source has it at every tuple, or at every other
         loads, barriers = run(Even(workers=10), keys[: 5 * PER_SECOND])
-        assert 7 in barriers[0][0]["plan_keys"]
+        assert 7 in barriers[0][0].plan.keys
         assert imbalance(np.sum(loads[1:], axis=0)) < 5
 
 
 def test_a_new_hot_key_is_cut_in_the_middle_of_a_long_batch() -> None:
     keys = keys_of(Drift(percent=50, period=60_000), 300_000)
-    workers = Even(workers=10).start(0, 1, 0).route(keys, 0)
+    workers = Even(workers=10).start(0, 0).route(keys, 0)
     assert imbalance(loads_of(workers, 10)) < 10
     assert imbalance(loads_of(workers[:180_000], 10)) < 20
-    assert imbalance(loads_of(Key(workers=10).start(0, 1, 0).route(keys, 0), 10)) > 80
+    assert imbalance(loads_of(Key(workers=10).start(0, 0).route(keys, 0), 10)) > 80
 
 
 def test_a_stream_in_order_of_its_keys_is_not_planned_anew_for_every_key() -> None:
     grouping = Even(workers=10)
     names = np.random.default_rng(0).integers(0, 2**64, size=3000, dtype=np.uint64)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     workers = router.route(np.repeat(names, 100), 0)
     state = router.snapshot()
-    assert state["local_plans"] < 300
+    assert state.counted.local_plans < 300
     spread = KeySpread(10)
     spread.update(np.repeat(names, 100), workers)
     assert spread.dist_cost < 1.2
@@ -205,124 +205,124 @@ def test_a_stream_in_order_of_its_keys_is_not_planned_anew_for_every_key() -> No
 def test_names_are_bounded_however_many_keys_have_been_hot() -> None:
     grouping = Even(workers=4, resolution=2, half_life_s=10**6)
     rng = np.random.default_rng(0)
-    routers = [grouping.start(source, 6, 0) for source in range(6)]
+    routers = [grouping.start(source, 0) for source in range(6)]
     sizes = []
     for batch in range(3):
         for router in routers:
             router.route(np.repeat(rng.integers(0, 2**64, size=150, dtype=np.uint64), 300), 0)
         states = [router.snapshot() for router in routers]
-        assert all(state["key_counts"].sum() + state["bucket_counts"].sum() == 150 * 300 for state in states)
-        assert min(state["bucket_counts"].min() for state in states) >= 0
-        sizes += [state["plan_keys"].size for state in states]
+        assert all(state.counted.keys.sum() + state.counted.buckets.sum() == 150 * 300 for state in states)
+        assert min(state.counted.buckets.min() for state in states) >= 0
+        sizes += [state.plan.keys.size for state in states]
         states = [*grouping.barrier(states, 1000 * batch)]
-        plan = Plan.restore(states[0])
+        plan = states[0].plan
         assert plan.keys.size <= grouping.most_names + plan.n_cuts
-        assert states[0]["key_history"].size == plan.keys.size
-        weight = states[0]["key_history"].sum() + states[0]["bucket_history"].sum()
-        assert weight == pytest.approx(states[0]["weights"][0])
+        assert states[0].history.keys.size == plan.keys.size
+        weight = states[0].history.keys.sum() + states[0].history.buckets.sum()
+        assert weight == pytest.approx(states[0].history.weight)
         routers = [grouping.resume(state) for state in states]
     assert max(sizes) == grouping.most_names  # sources come to the bound on their own, and forget what is gone
 
 
 def test_cut_keys_that_are_gone_do_not_stay_for_ever() -> None:
     grouping = Even(workers=4, half_life_s=1)
-    routers = [grouping.start(0, 1, 0)]
+    routers = [grouping.start(0, 0)]
     for second in range(80):
         routers[0].route(hot_and_tail(7, 0.8 if second < 3 else 0.0, 1000, second), 1000 * second)
         routers = [grouping.resume(state) for state in pass_barrier(grouping, routers, 1000 * (second + 1))]
         if second == 2:
-            assert Plan.restore(routers[0].snapshot()).n_cuts == 3
-    assert 7 not in routers[0].snapshot()["plan_keys"]
+            assert routers[0].snapshot().plan.n_cuts == 3
+    assert 7 not in routers[0].snapshot().plan.keys
 
 
 def test_a_source_that_lost_its_memory_does_not_cost_the_others_theirs() -> None:
     grouping = Even(workers=5)
-    routers = [grouping.start(source, 3, 0) for source in range(3)]
+    routers = [grouping.start(source, 0) for source in range(3)]
     for source, router in enumerate(routers):
         router.route(hot_and_tail(7, 0.8, 3000, source), 0)
     routers = [grouping.resume(state) for state in pass_barrier(grouping, routers)]
     before = routers[1].snapshot()
-    assert Plan.restore(before).n_cuts == 4
-    routers[0] = grouping.start(0, 3, 0)
+    assert before.plan.n_cuts == 4
+    routers[0] = grouping.start(0, 0)
     for source, router in enumerate(routers):
         router.route(hot_and_tail(7, 0.8, 3000, 3 + source), 1000)
-    assert routers[0].snapshot()["local_plans"] > 0
+    assert routers[0].snapshot().counted.local_plans > 0
     after = pass_barrier(grouping, routers, 2000)
-    assert all(state["barriers"] == 2 for state in after)
-    assert after[0]["weights"][0] == 18_000
-    for name in ("plan_keys", "plan_owners", "plan_bucket_owners"):
-        assert all(np.array_equal(state[name], before[name]) for state in after)
+    assert all(state.barriers == 2 for state in after)
+    assert after[0].history.weight == 18_000
+    for name in ("keys", "owners", "bucket_owners"):
+        assert all(np.array_equal(getattr(state.plan, name), getattr(before.plan, name)) for state in after)
 
 
 def test_a_barrier_after_nothing_changes_nothing() -> None:
     grouping = Even(workers=5)
-    routers = [grouping.start(source, 2, 0) for source in range(2)]
+    routers = [grouping.start(source, 0) for source in range(2)]
     assert routers[0].route(np.empty(0, dtype=np.uint64), 0).size == 0
     states = [router.snapshot() for router in routers]
     assert grouping.barrier(states, 1000) == states
     assert [*grouping.barrier([], 1000)] == []
     routers[1].route(hot_and_tail(7, 0.8, 5000), 0)
     one_idle = pass_barrier(grouping, routers)
-    assert all(Plan.restore(state).n_cuts == 4 for state in one_idle)
+    assert all(state.plan.n_cuts == 4 for state in one_idle)
 
 
 def test_a_small_worker_gets_rid_of_a_hot_key_at_once() -> None:
     grouping = Even(workers=4, capacities=(20, 1, 1, 1))
-    hot = next(key for key in range(1000) if grouping.start(0, 1, 0).route(np.array([key], dtype=np.uint64), 0)[0] == 2)
-    workers = grouping.start(0, 1, 0).route(hot_and_tail(hot, 0.6, 20_000), 0)
+    hot = next(key for key in range(1000) if grouping.start(0, 0).route(np.array([key], dtype=np.uint64), 0)[0] == 2)
+    workers = grouping.start(0, 0).route(hot_and_tail(hot, 0.6, 20_000), 0)
     assert (loads_of(workers, 4) < 1.2 * 20_000 * grouping.fair).all()
 
 
 def test_tuples_are_counted_right_while_measured_capacities_change() -> None:
     """What workers are ahead of one another by adds up to nothing."""
     grouping = Even(workers=4, measure_capacities=True)
-    routers = [grouping.start(source, 2, 0) for source in range(2)]
+    routers = [grouping.start(source, 0) for source in range(2)]
     for batch, slow in enumerate((1.0, 4.0, 2.0, 1.0)):
         for source, router in enumerate(routers):
             router.route(hot_and_tail(7, 0.5, 4000, 10 * batch + source), 1000 * batch)
         tuples = np.full(4, 2000)
         states = grouping.calibrate([router.snapshot() for router in routers], tuples, np.array([slow, 1, 1, 1]))
         states = grouping.barrier(states, 1000 * (batch + 1))
-        assert states[0]["ahead"].sum() == pytest.approx(0, abs=1e-6)
+        assert states[0].ahead.sum() == pytest.approx(0, abs=1e-6)
         routers = [grouping.resume(state) for state in states]
-    assert states[0]["fair"][0] < 0.22
+    assert states[0].fair[0] < 0.22
 
 
 def test_a_measured_time_that_cannot_be_does_no_harm() -> None:
     grouping = Even(workers=3, measure_capacities=True)
     for busy in ([1e-12, 1, 1], [0, 1, np.nan], [np.inf, 1, 1e9]):
-        router = grouping.start(0, 1, 0)
+        router = grouping.start(0, 0)
         router.route(hot_and_tail(7, 0.5, 2000), 0)
         states = grouping.calibrate([router.snapshot()], np.array([1, 1000, 999]), np.array(busy))
-        fair = grouping.barrier(states, 1000)[0]["fair"]
+        fair = grouping.barrier(states, 1000)[0].fair
         assert fair.sum() == pytest.approx(1)
         assert fair.max() <= 1001 * fair.min()
 
 
 def test_capacities_that_are_not_measured_stay_as_they_are() -> None:
     grouping = Even(workers=3)
-    states = [grouping.start(0, 1, 0).snapshot()]
+    states = [grouping.start(0, 0).snapshot()]
     assert grouping.calibrate(states, np.array([1, 2, 3]), np.ones(3)) is states
 
 
 def test_the_weakest_worker_does_not_overflow() -> None:
     grouping = Even(workers=2, capacities=(1e6, 1))
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     router.route(np.arange(10_000, dtype=np.uint64), 0)
-    assert np.abs(router.snapshot()["standing"]).max() <= 10_000 * 2**32
+    assert np.abs(router.snapshot().counted.standing).max() <= 10_000 * 2**32
 
 
 def test_a_thousand_workers_are_planned_for() -> None:
     grouping = Even(workers=1024)
-    router = grouping.start(0, 1, 0)
+    router = grouping.start(0, 0)
     router.route(keys_of(make_stream("zipf-1-10000"), 60_000), 0)
     state = grouping.barrier([router.snapshot()], 1000)[0]
-    assert 500 < Plan.restore(state).n_cuts < 1024
+    assert 500 < state.plan.n_cuts < 1024
 
 
 def test_sources_deal_cut_keys_by_sequences_of_their_own() -> None:
     grouping = Even(workers=5)
-    routers = [grouping.start(source, 2, 0) for source in range(2)]
+    routers = [grouping.start(source, 0) for source in range(2)]
     for source, router in enumerate(routers):
         router.route(hot_and_tail(7, 0.8, 3000, source), 0)
     states = pass_barrier(grouping, routers)

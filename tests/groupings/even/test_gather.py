@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from skewless import Even, State
+from skewless import Even
 from skewless.groupings.even.gather import candidates, contradicts, gather
 from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.state import EvenState
 from skewless.groupings.even.statistics import Statistics
+from skewless.sketches.space_saving import Counters
 
 EVEN = Even(workers=4)
 
 
-def _routed(keys: Any, source: int = 0) -> State:
-    router = EVEN.start(source, 3, 0)
+def _routed(keys: Any, source: int = 0) -> EvenState:
+    router = EVEN.start(source, 0)
     router.route(np.array(keys, dtype=np.uint64), 0)
     return router.snapshot()
 
@@ -38,16 +40,16 @@ def test_no_tuple_is_lost_or_counted_twice(batches: list[tuple[float, int]]) -> 
     n = sum(size for _, size in batches)
     assert latest.keys.sum() + latest.buckets.sum() == latest.weight == n
     assert history.keys.size == latest.keys.size == plan.keys.size == np.unique(plan.keys).size
-    assert set(plan.keys.tolist()) == {key for state in states for key in state["plan_keys"].tolist()}
+    assert set(plan.keys.tolist()) == {key for state in states for key in state.plan.keys.tolist()}
     assert min(latest.keys.min(initial=0), latest.buckets.min()) >= 0
 
 
 def test_names_of_others_stay_where_their_bucket_is() -> None:
     states = [_routed(_hot(0.0, 2000, 0)), _routed(_hot(0.9, 2000, 1), 1)]
-    assert states[0]["plan_keys"].size == 0
-    assert states[1]["plan_keys"].tolist() == [7]
+    assert states[0].plan.keys.size == 0
+    assert states[1].plan.keys.tolist() == [7]
     plan, history, _ = gather(states[0], states)
-    salt = np.uint64(states[0]["salt"])
+    salt = states[0].salt
     assert plan.keys.tolist() == [7]
     assert plan.owners.tolist() == plan.bucket_owners[plan.buckets_of(plan.keys, salt)].tolist()
     assert history.keys.tolist() == [0.0]
@@ -94,12 +96,13 @@ def test_a_cut_key_that_shrank_contradicts_though_no_worker_looks_other() -> Non
 
 
 def test_candidates_are_sure_counts_of_all_sources_the_largest_first() -> None:
-    states: list[State] = [
-        {
-            "sketch_keys": np.array(keys, dtype=np.uint64),
-            "sketch_counts": np.array(counts, dtype=np.int64),
-            "sketch_errors": np.array(errors, dtype=np.int64),
-        }
+    sketches = [
+        Counters(
+            keys=np.array(keys, dtype=np.uint64),
+            counts=np.array(counts, dtype=np.int64),
+            errors=np.array(errors, dtype=np.int64),
+            marks=np.empty(0, dtype=np.int64),
+        )
         for keys, counts, errors in (
             ([5, 9, 3], [10, 50, 7], [0, 49, 2]),
             ([3, 5, 8], [4, 1, 5], [0, 0, 0]),
@@ -107,6 +110,6 @@ def test_candidates_are_sure_counts_of_all_sources_the_largest_first() -> None:
         )
     ]
     plan = Plan.by_hash(np.array([1.0]), 1).naming(np.array([8], dtype=np.uint64), np.uint64(0))
-    keys, sure = candidates(states, plan)
+    keys, sure = candidates(sketches, plan)
     assert keys.tolist() == [5, 3, 9]
     assert sure.tolist() == [4 * 11, 4 * 9, 4 * 1]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from skewless.experiments.base import Row
 from skewless.experiments.dakg.training import OURS, TRAINED_MS, named_grouping, train
 from skewless.experiments.data_files import data_file
-from skewless.groupings import DistributionAware
+from skewless.groupings import DistributionAware, Foresighted
 from skewless.hashing import hash_keys
 from skewless.metrics.load import imbalance, loads_of, throughput
 from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, name_cells
@@ -85,7 +85,9 @@ def keys_of(data: str, tuples: int) -> NDArray[np.uint64]:
 def route_second_half(data: str, grouping: str, workers: int, tuples: int) -> NDArray[np.int32]:
     """Train a grouping on the first half of the tuples, and route the second."""
     training, validation = np.array_split(keys_of(data, tuples), 2)
-    chosen = named_grouping(grouping, workers).informed(*np.unique(validation, return_counts=True))
+    chosen = named_grouping(grouping, workers)
+    if isinstance(chosen, Foresighted):
+        chosen = chosen.informed(*np.unique(validation, return_counts=True))
     if isinstance(chosen, DistributionAware):
         chosen = replace(chosen, learn_tuples=training.size)
     return train(chosen, training, 0).route(validation, TRAINED_MS)

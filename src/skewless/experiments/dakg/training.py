@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.groupings import DistributionAware, Grouping, Router, make_grouping
+from skewless.groupings import Coordinated, DistributionAware, Grouping, Router, make_grouping
 
 BASELINES: Final = ("full_knowledge", "universal", "modulo", "single_instance")
 """The baselines of the paper: O-apx, Universal, Modulo and SIA."""
@@ -35,9 +35,10 @@ def named_grouping(name: str, workers: int, **settings: Any) -> Grouping:
 
 def train(grouping: Grouping, training: NDArray[np.uint64], seed: int) -> Router:
     """Train the router of one source."""
-    router = grouping.start(0, 1, seed)
+    router = grouping.start(0, seed)
     batches = 1 if isinstance(grouping, DistributionAware) else _BATCHES
     for number, batch in enumerate(np.array_split(training, batches), start=1):
         router.route(batch, 1000 * (number - 1))
-        router = grouping.resume(grouping.barrier([router.snapshot()], 1000 * number)[0])
+        if isinstance(grouping, Coordinated):
+            router = grouping.resume(grouping.barrier([router.snapshot()], 1000 * number)[0])
     return router

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skewless.experiments.base import Panel, Preset, Row
 from skewless.experiments.dakg.training import TRAINED_MS, named_grouping, train
-from skewless.groupings import DistributionAware, Grouping, PartialKey
+from skewless.groupings import Coordinated, DistributionAware, Foresighted, Grouping, PartialKey
 from skewless.groupings.longest_first import longest_first
 from skewless.hashing import lower_choice, make_salt, random_word, universal_buckets, universal_salts
 from skewless.metrics.load import imbalance, sigma
@@ -122,8 +122,10 @@ def loads_in_run(grouping: Grouping, sample: Sample, seed: int, power: int) -> N
             loads = np.zeros(grouping.n_workers)
             send_to_less_loaded(sample.validation, owners, loads)
             return loads
-    elif grouping.single_owner and not grouping.coordinated:
-        owners = grouping.informed(names, sample.validation_counts).start(0, 1, seed).route(names, 0)
+    elif grouping.single_owner and not isinstance(grouping, Coordinated):
+        if isinstance(grouping, Foresighted):
+            grouping = grouping.informed(names, sample.validation_counts)
+        owners = grouping.start(0, seed).route(names, 0)
     else:
         return _loads_by_routing(grouping, sample, names, seed, power)
     weights = sample.validation_counts ** float(power)
@@ -135,7 +137,7 @@ def _loads_by_routing(
 ) -> NDArray[np.float64]:
     """Return the same by routing the validation set tuple by tuple."""
     if isinstance(grouping, PartialKey):  # learns nothing
-        router = grouping.start(0, 1, seed)
+        router = grouping.start(0, seed)
     else:
         router = train(grouping, names[sample.training], seed)
     workers = router.route(names[sample.validation], TRAINED_MS)

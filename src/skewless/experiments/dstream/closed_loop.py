@@ -17,7 +17,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings import Grouping, PopularityAware, make_grouping
+from skewless.groupings import Coordinated, Grouping, PopularityAware, make_grouping
 from skewless.hashing import hash_keys, rehash
 from skewless.streams import StandIn, SyntheticStream, make_stream
 from skewless.streams.arrivals import SECOND
@@ -123,12 +123,12 @@ def closed_loop(
         Seed of stream and grouping.
     """
     chosen = grouping_of(grouping, workers)
-    routers = [chosen.start(source, _SOURCES, seed) for source in range(_SOURCES)]
+    routers = [chosen.start(source, seed) for source in range(_SOURCES)]
     flight = np.zeros(in_flight * workers, dtype=np.int64)
     free_at = np.zeros(workers, dtype=np.int64)
     number, barriers = 0, 0
     while flight[0] < seconds * SECOND:
-        if chosen.coordinated and flight[0] >= (barriers + 1) * SECOND:
+        if isinstance(chosen, Coordinated) and flight[0] >= (barriers + 1) * SECOND:
             barriers = int(flight[0] // SECOND)
             states = chosen.barrier([router.snapshot() for router in routers], 1000 * barriers)
             routers = [chosen.resume(state) for state in states]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from skewless.experiments.dstream.closed_loop import RELEASED, hashes_of
 from skewless.groupings import Even
-from skewless.groupings.even.plan import Plan
 from skewless.hashing import hash_keys, rehash
 from skewless.metrics import precision, recall
 from skewless.sketches.adaptive_count_min import AdaptiveCountMin
@@ -45,13 +44,13 @@ class CutKeys:
 
     def __init__(self) -> None:
         self._even = Even(workers=round(1 / SHARE))
-        self._router = self._even.start(0, 1, 0)
+        self._router = self._even.start(0, 0)
         self._tuples = 0
 
     @property
     def memory(self) -> int:
         """Bytes of its state."""
-        return sum(array.nbytes for array in self._router.snapshot().values())
+        return sum(array.nbytes for array in self._router.snapshot().arrays().values())
 
     def update(self, keys: NDArray[np.uint64]) -> None:
         """Route keys."""
@@ -66,7 +65,7 @@ class CutKeys:
 
     def hot(self) -> NDArray[np.uint64]:
         """Return the keys that have more than one worker."""
-        plan = Plan.restore(self._router.snapshot())
+        plan = self._router.snapshot().plan
         return np.sort(plan.keys[plan.owners < 0])
 
 

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skewless.groupings.even.follow import SAMPLE
 from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.state import EvenState
 from skewless.groupings.even.statistics import Statistics
-
-State = Mapping[str, NDArray[Any]]
+from skewless.sketches.space_saving import Counters
 
 _UNLIKELY: Final = 6  # standard deviations that chance does not explain
 
 
-def gather(base: State, states: Sequence[State]) -> tuple[Plan, Statistics, Statistics]:
+def gather(base: EvenState, states: Sequence[EvenState]) -> tuple[Plan, Statistics, Statistics]:
     """Put together what sources have counted: the plan with all names that any of them gave, the past, the present."""
-    plan = Plan.restore(base)
-    named = np.unique(np.concatenate([state["plan_keys"] for state in states]))
+    plan = base.plan
+    named = np.unique(np.concatenate([state.plan.keys for state in states]))
     named = named[~np.isin(named, plan.keys)]
-    plan = plan.naming(named, np.uint64(base["salt"]))
+    plan = plan.naming(named, base.salt)
     order = np.argsort(plan.keys)
     keys = np.zeros(plan.keys.size)
     for state in states:
-        keys[order[np.searchsorted(plan.keys, state["plan_keys"], sorter=order)]] += state["key_counts"]
-    buckets = np.array([state["bucket_counts"] for state in states]).sum(axis=0).astype(np.float64)
-    n = float(sum(int(state["n"]) for state in states))
-    weight, square = base["weights"].tolist()
-    history = Statistics(
-        keys=np.concatenate([base["key_history"], np.zeros(named.size)]),
-        buckets=base["bucket_history"],
-        weight=weight,
-        square=square,
-    )
+        keys[order[np.searchsorted(plan.keys, state.plan.keys, sorter=order)]] += state.counted.keys
+    buckets = np.array([state.counted.buckets for state in states]).sum(axis=0).astype(np.float64)
+    n = float(sum(state.counted.n for state in states))
+    history = replace(base.history, keys=np.concatenate([base.history.keys, np.zeros(named.size)]))
     return plan, history, Statistics(keys=keys, buckets=buckets, weight=n, square=n)
 
 
@@ -59,11 +54,11 @@ def contradicts(plan: Plan, history: Statistics, latest: Statistics) -> bool:
     return bool(other.any() or smaller.any())
 
 
-def candidates(states: Sequence[State], plan: Plan) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def candidates(sketches: Sequence[Counters], plan: Plan) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Give the keys without a name that sketches know, with the load that is sure, the largest first."""
-    keys, where = np.unique(np.concatenate([state["sketch_keys"] for state in states]), return_inverse=True)
+    keys, where = np.unique(np.concatenate([sketch.keys for sketch in sketches]), return_inverse=True)
     sure = np.zeros(keys.size, dtype=np.int64)
-    np.add.at(sure, where, np.concatenate([state["sketch_counts"] - state["sketch_errors"] for state in states]))
+    np.add.at(sure, where, np.concatenate([sketch.counts - sketch.errors for sketch in sketches]))
     unnamed = ~np.isin(keys, plan.keys)
     keys, sure = keys[unnamed], SAMPLE * sure[unnamed]
     order = np.lexsort((keys, -sure))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError, require_at_least
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Coordinated, Measuring, Router
 from skewless.groupings.even.capacities import fair_shares
 from skewless.groupings.even.gather import candidates, contradicts, gather
 from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.router import SURE, EvenRouter, nothing_counted, sent
+from skewless.groupings.even.state import EvenState
 from skewless.groupings.even.statistics import Statistics
 from skewless.hashing import make_salt
-from skewless.sketches.space_saving import SpaceSaving
+from skewless.sketches.space_saving import Counters, SpaceSaving
 
 _GONE: Final = 0.5  # tuples below which a key loses its name wherever it is
 _NEWS: Final = 0.3  # weight of the latest speed of a worker against what was measured before
@@ -27,7 +28,7 @@ _MOST_WORKERS: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Even(Grouping):
+class Even(Coordinated[EvenState], Measuring[EvenState]):
     """Keep every key where its hash puts it, cut the few keys that are too large, and move what still overflows.
 
     Between two barriers all sources follow one plan: named keys have an owner or, if they are cut, several with a share
@@ -56,7 +57,7 @@ class Even(Grouping):
     """
 
     name: ClassVar[str] = "even"
-    coordinated: ClassVar[bool] = True
+    state_class = EvenState
 
     single_owner: bool = False
     capacities: tuple[float, ...] | None = None
@@ -100,109 +101,97 @@ class Even(Grouping):
         """Keys that can have a name: enough for all that are worth one, not for all that ever were."""
         return 4 * self.resolution * self.n_workers
 
-    def start(self, source: int, n_sources: int, seed: int) -> Router:  # noqa: ARG002
-        salt = make_salt(seed)
-        state: State = {
-            "salt": np.array(salt),
-            "source": np.array(source),
-            "barriers": np.array(0),
-            "epoch": np.array(-1),
-            "key_history": np.empty(0),
-            "bucket_history": np.zeros(self.n_buckets),
-            "weights": np.zeros(2),
-            "ahead": np.zeros(self.n_workers),
-            "speeds": np.zeros(self.n_workers),
-            "fair": self.fair,
-            "plans": np.array(0),
-            "moved": np.array(0.0),
-            **self._memory(),
-            **Plan.by_hash(self.fair, self.n_buckets).snapshot(),
-            **SpaceSaving(self.n_counters, salt=salt).snapshot(),
-        }
-        return EvenRouter(self, {**state, **nothing_counted(state, state["ahead"])})
+    def first_state(self, source: int, seed: int, /) -> EvenState:
+        salt, plan, ahead = make_salt(seed), Plan.by_hash(self.fair, self.n_buckets), np.zeros(self.n_workers)
+        return EvenState(
+            salt=salt,
+            source=source,
+            plan=plan,
+            history=Statistics(keys=np.empty(0), buckets=np.zeros(self.n_buckets), weight=0.0, square=0.0),
+            ahead=ahead,
+            speeds=np.zeros(self.n_workers),
+            fair=self.fair,
+            counted=nothing_counted(plan, self.fair, ahead),
+            sketch=SpaceSaving(self.n_counters, salt=salt).snapshot(),
+        )
 
-    def _memory(self) -> State:
-        """Give what a grouping that is built on this one keeps from barrier to barrier, at the beginning."""
-        return {}
-
-    def resume(self, state: State) -> Router:
+    def resume(self, state: EvenState, /) -> Router[EvenState]:
         return EvenRouter(self, state)
 
-    def merge(self, states: Sequence[State]) -> State:
+    def merge(self, states: Sequence[EvenState]) -> EvenState:
         state = states[0]
-        return {**state, "source": np.array(len(states)), **nothing_counted(state, state["ahead"] / len(states))}
+        counted = nothing_counted(state.plan, state.fair, state.ahead / len(states))
+        return replace(state, source=len(states), counted=counted)
 
     @property
     def measures(self) -> bool:
         return self.measure_capacities
 
     def calibrate(
-        self, states: Sequence[State], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
-    ) -> Sequence[State]:
+        self, states: Sequence[EvenState], tuples: NDArray[np.int64], busy_s: NDArray[np.float64]
+    ) -> Sequence[EvenState]:
         if not self.measures:
             return states
         measured = (tuples > 0) & (busy_s > 0)
         latest = tuples / np.where(measured, busy_s, 1.0)
         result = []
         for state in states:
-            speeds = state["speeds"]
+            speeds = state.speeds
             known = np.where(speeds > 0, (1 - _NEWS) * speeds + _NEWS * latest, latest)
-            result.append({**state, "speeds": np.where(measured, known, speeds)})
+            result.append(replace(state, speeds=np.where(measured, known, speeds)))
         return result
 
-    def fair_by(self, state: State) -> NDArray[np.float64]:
+    def fair_by(self, state: EvenState) -> NDArray[np.float64]:
         """Give the share that each worker should have: by what is given, or by the speeds measured if these differ."""
-        speeds = state["speeds"]
+        speeds = state.speeds
         known = speeds > 0
         if not known.any():
             return self.fair
         speeds = np.where(known, speeds, speeds[known].mean()).clip(min=_SLOWEST * speeds.max())
         return fair_shares(speeds, self.n_workers) if speeds.max() > _UNEQUAL * speeds.min() else self.fair
 
-    def barrier(self, states: Sequence[State], now_ms: int) -> Sequence[State]:
-        if not any(state["n"] for state in states):
+    def barrier(self, states: Sequence[EvenState], now_ms: int, /) -> Sequence[EvenState]:
+        if not any(state.counted.n for state in states):
             return states
         # A source may have lost its memory: the one with most barriers knows best. Sources may have cut keys on their
         # own: of those, the plan to go on from is that of who did most of it.
-        base = max(states, key=lambda state: (int(state["barriers"]), int(state["local_plans"])))
-        salt, fair = np.uint64(base["salt"]), self.fair_by(base)
+        base = max(states, key=lambda state: (state.barriers, state.counted.local_plans))
+        fair = self.fair_by(base)
         plan, history, latest = gather(base, states)
         epoch = now_ms // (1000 * self.half_life_s)
-        halvings = min(max(epoch - int(base["epoch"]), 0), 60) if base["epoch"] >= 0 else 0
+        halvings = min(max(epoch - base.epoch, 0), 60) if base.epoch >= 0 else 0
         history = history.faded(0.0 if contradicts(plan, history, latest) else 0.5**halvings)
-        plan, statistics = self._rename(plan, history.plus(latest), states, salt)
-        ahead = base["ahead"] * 0.5**halvings + sum(map(sent, states)) - fair * latest.weight
+        plan, statistics = self._rename(plan, history.plus(latest), states, base.salt)
+        ahead = base.ahead * 0.5**halvings + sum(map(sent, states)) - fair * latest.weight
         steady = statistics.steadied()
-        plan, notes = self._revise(plan, steady, fair, base)
-        common: State = {
-            **base,
-            "barriers": base["barriers"] + 1,
-            "epoch": np.array(epoch),
-            "key_history": statistics.keys,
-            "bucket_history": statistics.buckets,
-            "weights": np.array([statistics.weight, statistics.square]),
-            "ahead": ahead,
-            "fair": fair,
-            **notes,
-            **plan.snapshot(),
-        }
-        common = {**common, **nothing_counted(common, ahead / len(states))}
-        return [{**common, "source": state["source"], **self._faded_sketch(state, halvings, plan)} for state in states]
+        revised = self._revise(replace(base, plan=plan, fair=fair), steady)
+        common = replace(
+            revised,
+            barriers=base.barriers + 1,
+            epoch=epoch,
+            history=statistics,
+            ahead=ahead,
+            counted=nothing_counted(revised.plan, fair, ahead / len(states)),
+        )
+        return [
+            replace(common, source=state.source, sketch=self._faded_sketch(state, halvings, revised.plan))
+            for state in states
+        ]
 
-    def remark(self, state: State) -> str:
-        plan = Plan.restore(state)
+    def remark(self, state: EvenState, /) -> str:
+        plan = state.plan
         n_cut = len(plan.shares)
         return (
             f"cut keys: {n_cut}, their pieces: {n_cut + plan.n_cuts}, named keys: {plan.keys.size}, "
-            f"plans: {int(state['plans'])}, moved by the last: {float(state['moved']):.1%} of the load"
+            f"plans: {state.plans}, moved by the last: {state.moved:.1%} of the load"
         )
 
     def _rename(
-        self, plan: Plan, statistics: Statistics, states: Sequence[State], salt: np.uint64
+        self, plan: Plan, statistics: Statistics, states: Sequence[EvenState], salt: np.uint64
     ) -> tuple[Plan, Statistics]:
         """Give keys a name that have become large, and take it from those that have become small."""
         target = statistics.weight / self.n_workers
-        keys, sure = candidates(states, plan)
+        keys, sure = candidates([state.sketch for state in states], plan)
         large = sure >= max(target / self.resolution, SURE)
         statistics = statistics.naming(plan.buckets_of(keys[large], salt), sure[large])
         plan = plan.naming(keys[large], salt)
@@ -213,14 +202,14 @@ class Even(Grouping):
         kept = (plan.owners < 0) | ~small
         return plan.keeping(kept), statistics.keeping(kept, buckets)
 
-    def _revise(self, plan: Plan, statistics: Statistics, fair: NDArray[np.float64], base: State) -> tuple[Plan, State]:
-        """Cut and move if a worker is overloaded by more than chance and `slack` explain; gives the plan and notes."""
-        targets = fair * statistics.weight
-        plan = plan.flowed(statistics, targets)
+    def _revise(self, state: EvenState, statistics: Statistics) -> EvenState:
+        """Cut and move if a worker is overloaded by more than chance and `slack` explain."""
+        targets = state.fair * statistics.weight
+        plan = state.plan.flowed(statistics, targets)
         loads = plan.loads(statistics)
         excused = np.maximum(self.slack * targets, 4 * np.sqrt(statistics.spread * loads))
         if not (loads - targets > excused).any():
-            return plan, {"moved": np.array(0.0)}
+            return replace(state, plan=plan, moved=0.0)
         plan, moved = plan.levelled(
             statistics,
             targets,
@@ -228,10 +217,10 @@ class Even(Grouping):
             slack=self.slack / 2,
             budget=self.max_moved * statistics.weight,
         )
-        return plan, {"plans": base["plans"] + 1, "moved": np.array(moved / statistics.weight)}
+        return replace(state, plan=plan, plans=state.plans + 1, moved=moved / statistics.weight)
 
-    def _faded_sketch(self, state: State, halvings: int, plan: Plan) -> State:
-        sketch = SpaceSaving(self.n_counters, salt=np.uint64(state["salt"]))
-        sketch.restore(state)
+    def _faded_sketch(self, state: EvenState, halvings: int, plan: Plan) -> Counters:
+        sketch = SpaceSaving(self.n_counters, salt=state.salt)
+        sketch.restore(state.sketch)
         sketch.fade(halvings, plan.keys)
         return sketch.snapshot()

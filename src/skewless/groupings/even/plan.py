@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -192,22 +191,3 @@ class Plan:
         owners[cut_items[rows]] = -1 - np.arange(rows.size)
         n_keys = self.keys.size
         return replace(self, owners=owners[:n_keys], bucket_owners=owners[n_keys:], shares=amounts[rows])
-
-    def snapshot(self) -> dict[str, NDArray[Any]]:
-        """Copy the plan."""
-        return {
-            "plan_keys": self.keys.copy(),
-            "plan_owners": self.owners.copy(),
-            "plan_shares": self.shares.copy(),
-            "plan_bucket_owners": self.bucket_owners.copy(),
-        }
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Plan:
-        """Take a plan from a snapshot."""
-        return cls(
-            keys=state["plan_keys"],
-            owners=state["plan_owners"],
-            shares=state["plan_shares"],
-            bucket_owners=state["plan_bucket_owners"],
-        )

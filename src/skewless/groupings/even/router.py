@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.groupings.base import Router, State
+from skewless.groupings.base import Router
 from skewless.groupings.even.follow import SAMPLE, follow_plan
 from skewless.groupings.even.overload import is_overloaded
 from skewless.groupings.even.plan import Plan
+from skewless.groupings.even.state import Counted, EvenState
 from skewless.groupings.even.statistics import Statistics
 from skewless.hashing import make_salt, rehash
 from skewless.sketches.space_saving import SpaceSaving
@@ -35,31 +37,27 @@ def _units(fair: NDArray[np.float64]) -> NDArray[np.int64]:
     return units
 
 
-def sent(state: State) -> NDArray[np.int64]:
+def sent(state: EvenState) -> NDArray[np.int64]:
     """Give the tuples that a source has sent to each worker since the barrier."""
-    tuples: NDArray[np.int64] = (state["standing"] - state["standing_before"]) // _units(state["fair"])
+    tuples: NDArray[np.int64] = (state.counted.standing - state.counted.standing_before) // _units(state.fair)
     return tuples
 
 
-def nothing_counted(state: State, ahead: NDArray[np.float64]) -> State:
+def nothing_counted(plan: Plan, fair: NDArray[np.float64], ahead: NDArray[np.float64]) -> Counted:
     """Give the counters of a source at the beginning of a batch; `ahead` are tuples that its workers had too many."""
-    standing = np.rint(ahead * _units(state["fair"])).astype(np.int64)
-    keys, buckets = np.zeros(state["plan_keys"].size, np.int64), np.zeros(state["plan_bucket_owners"].size, np.int64)
-    return {
-        "key_counts": keys,
-        "key_seen": keys,
-        "bucket_counts": buckets,
-        "bucket_seen": buckets,
-        "standing": standing,
-        "standing_seen": standing,
-        "standing_before": standing,
-        "unnamed": np.array(0),
-        "n": np.array(0),
-        "n_seen": np.array(0),
-        "next_check": np.array(_first_check(standing.size)),
-        "step": np.array(_first_check(standing.size)),
-        "local_plans": np.array(0),
-    }
+    standing = np.rint(ahead * _units(fair)).astype(np.int64)
+    keys, buckets = np.zeros(plan.keys.size, np.int64), np.zeros(plan.bucket_owners.size, np.int64)
+    return Counted(
+        keys=keys,
+        keys_seen=keys,
+        buckets=buckets,
+        buckets_seen=buckets,
+        standing=standing,
+        standing_seen=standing,
+        standing_before=standing,
+        next_check=_first_check(standing.size),
+        step=_first_check(standing.size),
+    )
 
 
 def _first_check(n_workers: int) -> int:
@@ -67,39 +65,40 @@ def _first_check(n_workers: int) -> int:
     return max(_FIRST_CHECK, n_workers)
 
 
-class EvenRouter(Router):
-    def __init__(self, grouping: Even, state: State) -> None:
+class EvenRouter(Router[EvenState]):
+    def __init__(self, grouping: Even, state: EvenState) -> None:
         self._grouping = grouping
-        self._state = state  # never changed in place; what routing changes is copied below
-        self._salt = np.uint64(state["salt"])
-        self._fair = state["fair"]
+        self._state = state
+        self._salt = state.salt
+        self._fair = state.fair
         self._units = _units(self._fair)
-        self._history = {name: state[f"{name}_history"] for name in ("key", "bucket")}
-        self._counts = {name: state[f"{name}_counts"].copy() for name in ("key", "bucket")}
-        self._seen = {name: state[f"{name}_seen"] for name in ("key", "bucket")}
-        self._standing = state["standing"].copy()
-        self._standing_seen = state["standing_seen"]
-        self._unnamed = int(state["unnamed"])
-        self._n = int(state["n"])
-        self._n_seen = int(state["n_seen"])
-        self._next_check = int(state["next_check"])
-        self._step = int(state["step"])
-        self._local_plans = int(state["local_plans"])
+        counted, history = state.counted, state.history
+        self._history: dict[str, NDArray[Any]] = {"key": history.keys, "bucket": history.buckets}
+        self._counts: dict[str, NDArray[Any]] = {"key": counted.keys.copy(), "bucket": counted.buckets.copy()}
+        self._seen: dict[str, NDArray[Any]] = {"key": counted.keys_seen, "bucket": counted.buckets_seen}
+        self._standing = counted.standing.copy()
+        self._standing_seen = counted.standing_seen
+        self._unnamed = counted.unnamed
+        self._n = counted.n
+        self._n_seen = counted.n_seen
+        self._next_check = counted.next_check
+        self._step = counted.step
+        self._local_plans = counted.local_plans
         self._sketch = SpaceSaving(grouping.n_counters, salt=self._salt)
-        self._sketch.restore(state)
-        self._follow(Plan.restore(state))
+        self._sketch.restore(state.sketch)
+        self._follow(state.plan)
 
     def _follow(self, plan: Plan) -> None:
         self._plan = plan
         self._tables = plan.tables(self._salt)
         # Where each cut key's sequence begins: different for every source and every plan, lest all of them favour the
         # same pieces.
-        numbers = (int(self._state["barriers"]), int(self._state["source"]), self._local_plans)
+        numbers = (self._state.barriers, self._state.source, self._local_plans)
         begin = int(make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2]))
         self._phases = rehash(np.arange(len(plan.shares), dtype=np.uint64), begin)
         self._first_turn = begin % (1 << 16)
 
-    def route(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:  # noqa: ARG002
+    def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers = np.empty(keys.size, dtype=np.int32)
         sketch = self._sketch
         position = 0
@@ -207,20 +206,26 @@ class EvenRouter(Router):
         keys, buckets = (np.maximum(self._counts[name] - self._seen[name], 0.0) for name in ("key", "bucket"))
         return Statistics(keys=keys, buckets=buckets, weight=float(stretch), square=float(stretch))
 
-    def snapshot(self) -> State:
-        return {
-            **{name: array.copy() for name, array in self._state.items()},
-            **{f"{name}_history": weights.copy() for name, weights in self._history.items()},
-            **{f"{name}_counts": counts.copy() for name, counts in self._counts.items()},
-            **{f"{name}_seen": counts.copy() for name, counts in self._seen.items()},
-            "standing": self._standing.copy(),
-            "standing_seen": self._standing_seen.copy(),
-            "unnamed": np.array(self._unnamed),
-            "n": np.array(self._n),
-            "n_seen": np.array(self._n_seen),
-            "next_check": np.array(self._next_check),
-            "step": np.array(self._step),
-            "local_plans": np.array(self._local_plans),
-            **self._plan.snapshot(),
-            **self._sketch.snapshot(),
-        }
+    def snapshot(self) -> EvenState:
+        counted = Counted(
+            keys=self._counts["key"].copy(),
+            keys_seen=self._seen["key"],
+            buckets=self._counts["bucket"].copy(),
+            buckets_seen=self._seen["bucket"],
+            standing=self._standing.copy(),
+            standing_seen=self._standing_seen,
+            standing_before=self._state.counted.standing_before,
+            unnamed=self._unnamed,
+            n=self._n,
+            n_seen=self._n_seen,
+            next_check=self._next_check,
+            step=self._step,
+            local_plans=self._local_plans,
+        )
+        return replace(
+            self._state,
+            plan=self._plan,
+            history=replace(self._state.history, keys=self._history["key"], buckets=self._history["bucket"]),
+            counted=counted,
+            sketch=self._sketch.snapshot(),
+        )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numba.core import event
 
-from skewless.groupings import Auto, Even, Grouping, Key, PartialKey, Shuffle
+from skewless.groupings import Auto, Even, Grouping, Key, PartialKey, Shuffle, pass_barrier
 from skewless.hashing import hash_keys
 from skewless.processors.substreams import represented
 from skewless.streams import Stream, make_stream
@@ -48,11 +48,13 @@ def compile_kernels(groupings: Iterable[Grouping] | None = None, stream: Stream 
 
 def _route(grouping: Grouping, keys: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
     """Route rows over some barriers, as two sources of a streaming query do."""
-    routers = [grouping.start(source, 2, 0) for source in (0, 1)]
+    routers = [grouping.start(source, 0) for source in (0, 1)]
+    loads = np.full(grouping.n_workers, keys.size)
     for batch in range(_BATCHES):
         for router in routers:
             router.route(keys, 1000 * batch)
-        states = grouping.barrier([router.snapshot() for router in routers], 1000 * batch)
+        snapshots = [router.snapshot() for router in routers]
+        states = pass_barrier(grouping, snapshots, 1000 * batch, lambda: (loads, loads / 1000))
         routers = [grouping.resume(states[0]), grouping.resume(grouping.merge(states))]
 
 
