@@ -66,4 +66,5 @@ def test_a_repeated_batch_after_a_long_gap_finds_its_history(tmp_path: Path) -> 
     ledger = Ledger(uri=str(tmp_path), keep=3)
     for batch in (0, 50):
         ledger.write_source(batch, 0, State(), batch)
-    assert ledger.last_sources(State, before=50) == ({0: {}}, 0)
+    states, now_ms = ledger.last_sources(State, before=50)
+    assert (list(states), now_ms) == ([0], 0)

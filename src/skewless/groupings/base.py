@@ -58,11 +58,10 @@ class State:
         """Restore a state from its arrays; refuse those of another layout, such as an older version's."""
         kind: Any = cls
         layout = _layout(kind)
-        for name in sorted(layout.keys() | arrays.keys()):
-            expected = layout.get(name)
-            dtype = arrays[name].dtype if name in arrays else None
-            if dtype != expected:
-                raise StorageError(f"{name!r} in a saved {cls.__name__} must be {expected or 'absent'}; got {dtype}")
+        saved = {name: array.dtype for name, array in arrays.items()}
+        if saved != layout:
+            shown = (", ".join(f"{name} {dtype}" for name, dtype in kinds.items()) for kinds in (layout, saved))
+            raise StorageError("a {} consists of {}; got {}".format(cls.__name__, *shown))
         return cast("Self", _restored(kind, arrays, ""))
 
 
