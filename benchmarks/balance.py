@@ -4,9 +4,9 @@
     python benchmarks/balance.py drift [--json]
 
 `page` routes each stream by each grouping, 5 sources, a barrier per second of virtual time at 900 tuples per second and
-worker, and gives stddev, λ and dist_cost of all tuples (cold start included), and dist_cost from the second barrier on.
+worker; prints stddev, λ and dist_cost of all tuples (cold start included), and dist_cost from the second barrier on.
 `--data` names a directory with real files; without it only the synthetic streams are routed. `drift` replaces the hot
-key every 30 seconds and gives λ of the time between one barrier after the change and the next change.
+key every 30 seconds and prints λ of the time between one barrier after the change and the next change.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def drift(console: Console, seconds: int = 150, change: int = 30) -> list[dict[s
             tuples = seconds * _PER_WORKER * workers
             keys = np.concatenate([hash_keys(chunk) for chunk in stream.generate(tuples=tuples)])
             loads = np.array([loads_of(chosen, workers) for _, chosen in route(grouping, keys)])
-            after = [imbalance(loads[begin + 1 : begin + change].sum(axis=0)) for begin in range(0, seconds, change)]
+            after = [imbalance(loads[start + 1 : start + change].sum(axis=0)) for start in range(0, seconds, change)]
             moved = _most_moved(grouping, keys)
             results.append({"workers": workers, "percent": percent, "imbalance": max(after), "moved": moved})
             numbers = (max(after), imbalance(loads.sum(axis=0)), 100 * moved)

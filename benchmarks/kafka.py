@@ -125,14 +125,14 @@ def measure(spark: SparkSession, load: Load, query: str, *, paced: bool) -> Meas
 
 
 def _judge(load: Load, query: str, batches: list[dict[str, Any]], *, paced: bool) -> Measured:
-    begun = [datetime.fromisoformat(one["timestamp"]).timestamp() for one in batches]
+    started = [datetime.fromisoformat(one["timestamp"]).timestamp() for one in batches]
     took = [one["durationMs"]["triggerExecution"] / 1000 for one in batches]
-    seconds = begun[-1] + took[-1] - begun[0]
+    seconds = started[-1] + took[-1] - started[0]
     counted, lags = 0, []
-    for one, moment, duration in zip(batches, begun, took, strict=True):
+    for one, moment, duration in zip(batches, started, took, strict=True):
         counted += one["numInputRows"]
         # When the first of them started, its tuples were waiting.
-        sent = min(load.limit + load.rate * (moment + duration - begun[0]), load.rate * load.seconds)
+        sent = min(load.limit + load.rate * (moment + duration - started[0]), load.rate * load.seconds)
         lags.append(round(sent - counted))
     return Measured(
         query=query,

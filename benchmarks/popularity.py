@@ -45,10 +45,10 @@ def zipf_keys(exponent: float, tuples: int, seed: int = 0) -> Keys:
 def speeds(tuples: int = 10**7, runs: int = 5) -> dict[str, float]:
     """Return millions of tuples per second of every sketch on Zipf 1.0, and of the grouping."""
 
-    def timed(begin: Callable[[], Callable[[], Any]]) -> float:
+    def timed(prepare: Callable[[], Callable[[], Any]]) -> float:
         times = []
         for _ in range(runs + 1):
-            run = begin()
+            run = prepare()
             start = perf_counter()
             run()
             times.append(perf_counter() - start)

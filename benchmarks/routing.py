@@ -48,9 +48,9 @@ def keys_of(stream: str, tuples: int) -> NDArray[np.uint64]:
     return np.concatenate([hash_keys(chunk) for chunk in make_stream(stream).generate(tuples=tuples)])
 
 
-def _route_all(router: Router, keys: NDArray[np.uint64], begin: int = 0) -> None:
+def _route_all(router: Router, keys: NDArray[np.uint64], start: int = 0) -> None:
     for at in range(0, keys.size, _BATCH):
-        router.route(keys[at : at + _BATCH], (begin + at) * 1000 // _RATE)
+        router.route(keys[at : at + _BATCH], (start + at) * 1000 // _RATE)
 
 
 def speed(grouping: Grouping, keys: NDArray[np.uint64], runs: int = 5) -> float:
@@ -58,9 +58,9 @@ def speed(grouping: Grouping, keys: NDArray[np.uint64], runs: int = 5) -> float:
     times = []
     for _ in range(runs + 1):
         router = grouping.start(0, 0)
-        begin = perf_counter()
+        start = perf_counter()
         _route_all(router, keys)
-        times.append(perf_counter() - begin)
+        times.append(perf_counter() - start)
     return keys.size / median(times[1:]) / 1e6
 
 
@@ -71,9 +71,9 @@ def naive_speed(grouping: Grouping, keys: NDArray[np.uint64]) -> float | None:
     twin = _TWINS[grouping.name](grouping)
     sample = keys[:20_000].tolist()
     arguments = (0,) if isinstance(twin, NaiveDynamicKey) else ()
-    begin = perf_counter()
+    start = perf_counter()
     twin.route(sample, *arguments)
-    return len(sample) / (perf_counter() - begin) / 1e6
+    return len(sample) / (perf_counter() - start) / 1e6
 
 
 def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
@@ -83,9 +83,9 @@ def long_speeds(grouping: Grouping, lengths: Iterable[int]) -> dict[int, float]:
     for length in lengths:
         for chunk in make_stream("country-skew-r80").generate(tuples=length - done, seed=done):
             keys = hash_keys(chunk)
-            begin = perf_counter()
+            start = perf_counter()
             _route_all(router, keys, done)
-            seconds += perf_counter() - begin
+            seconds += perf_counter() - start
             done += keys.size
         speeds[length] = done / seconds / 1e6
     return speeds

@@ -112,9 +112,9 @@ def measure(stream: str, name: str, keys: Keys, runs: int = 3) -> Row:
     update()  # compiles and warms up
     times = []
     for _ in range(runs):
-        begin = perf_counter()
+        start = perf_counter()
         estimate = update()
-        times.append(perf_counter() - begin)
+        times.append(perf_counter() - start)
     distinct, counts = np.unique(keys, return_counts=True)
     estimates = np.array(estimate(distinct.tolist()))
     frequent = counts > _FREQUENT * keys.size

@@ -40,9 +40,9 @@ _BATCH: Final = 100_000  # large, so that the second that Spark takes per micro-
 
 
 def timed(action: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
+    start = time.perf_counter()
     action()
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
 def _noop(df: DataFrame) -> None:

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from services.jars import Unavailable, fetch_jars
 from services.long import LONG, SEED
-from services.standalone import QUICK_JAVA
+from services.standalone import QUICK_JAVA, TESTS_PATH
 from skewless.groupings import GROUPINGS
 from skewless.spark.deploy.kernels import compile_kernels
 
@@ -37,7 +37,8 @@ _CHECKPOINTS_BY_FILE_SYSTEM = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
-os.environ.update(QUICK_JAVA)  # for the session below, and for every program that a test starts
+# For the session below, and for every program that a test starts.
+os.environ.update(QUICK_JAVA, PYTHONPATH=TESTS_PATH)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

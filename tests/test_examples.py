@@ -1,4 +1,4 @@
-"""The examples, each run as a stream over the rows that it makes up."""
+"""The examples, each run as a stream over its made-up rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(name: str) -> Any:
 
 
 def run(spark: SparkSession, name: str, tmp: Path) -> list[tuple[Any, ...]]:
-    """Give the result, with times as minutes after ten."""
+    """Return the result, with times as minutes after ten."""
     example = load(name)
     (tmp / "input").mkdir()
     example.make_up(tmp / "input")
@@ -53,7 +53,7 @@ def states(tmp: Path) -> dict[Any, dict[str, Any]]:
 
 
 def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
-    """Two visits are over with the next click of the same user, two because the clicks of others show the time."""
+    """Two visits end with the next click of the same user, two because the clicks of others show the time."""
     assert run(spark, "sessions", tmp_path) == [
         ("ann", 0, 10, 2),
         ("ann", 55, 55, 1),

@@ -26,6 +26,8 @@ import pytest
 from services.class_archive import QUICK
 
 HERE: Final = Path(__file__).parent
+TESTS_PATH: Final = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+"""For drivers and their Python workers: what is sent to these may be of a class in `services`."""
 _PROC: Final = Path("/proc")
 _DEPLOY: Final = "org.apache.spark.deploy"
 _T = TypeVar("_T")
@@ -211,6 +213,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in spark} | {
         **QUICK_JAVA,
         "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": TESTS_PATH,
         "PYTHONWARNINGS": "default",
         "SPARK_LOCAL_DIRS": str(folder / "blocks"),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -52,10 +52,9 @@ def start(options: dict[str, Any]) -> SparkSession:
     return make_session("local[2]", spark_sql_shuffle_partitions="2", spark_driver_memory="1g")
 
 
-def main() -> None:
-    options = json.loads(sys.argv[1])
+def run(spark: SparkSession, options: dict[str, Any]) -> None:
+    """Process all files that are not done yet."""
     folder = Path(options["folder"])
-    spark = start(options)
     schema = "k string, v bigint, seq bigint"
     df = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(folder / "input"))
     grouping = RandomOwner(workers=options["workers"])
@@ -78,6 +77,12 @@ def main() -> None:
     else:
         query = writer.foreachBatch(keep).start()
     query.awaitTermination()
+
+
+def main() -> None:
+    options = json.loads(sys.argv[1])
+    spark = start(options)
+    run(spark, options)
     print(json.dumps({"session": type(spark).__module__}))  # noqa: T201
     spark.stop()
 

@@ -1,15 +1,20 @@
-"""The batch operator through Spark Connect: the server is another program, and no object of the JVM can be reached."""
+"""The operator through Spark Connect: the server is another program, and no object of the JVM can be reached."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import skewless
+from services.kept import given_rows, kept_states
+from services.random_owner import chained
 from services.representatives import FEW
 from services.standalone import Program, driver, find, require_java, running, spark_command, wait_for
 
@@ -17,8 +22,8 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def client(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:  # noqa: ARG001
-    """Start a Connect server and a client of it, which answers questions."""
+def server(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: ARG001
+    """Start a Connect server; the address is for clients."""
     require_java()
     missing = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if not _is_there(name)]
     if missing:
@@ -34,11 +39,16 @@ def client(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    folder = tmp_path_factory.mktemp("connect")
-    with running(command, folder, "server") as server:
-        port = wait_for(lambda: find(server, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
-        with driver("batch_driver.py", {"remote": f"sc://127.0.0.1:{port}"}, folder) as program:
-            yield program
+    with running(command, tmp_path_factory.mktemp("connect"), "server") as program:
+        port = wait_for(lambda: find(program, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
+        yield f"sc://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def client(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """Start a client that answers questions."""
+    with driver("batch_driver.py", {"remote": server}, tmp_path_factory.mktemp("client")) as program:
+        yield program
 
 
 def _is_there(module: str) -> bool:
@@ -66,3 +76,21 @@ def test_groupings_equal_plain_spark_through_connect(client: Program, variance: 
         assert [row[:3] for row in rows] == [row[:3] for row in expected], name
         if variance:
             assert [row[3] for row in rows] == pytest.approx([row[3] for row in expected]), name
+
+
+def test_ordered_state_through_connect(server: str, tmp_path: Path) -> None:
+    """The server makes the directories of state and ledger."""
+    rows = [(None if number % 11 == 0 else f"k{number % 7}", number, number) for number in range(120)]
+    (tmp_path / "input").mkdir()
+    for number in range(6):
+        file = tmp_path / "input" / f"{number}.parquet"
+        part = rows[20 * number : 20 * number + 20][::-1]
+        columns = zip(("k", "v", "seq"), zip(*part, strict=True), strict=True)
+        pq.write_table(pa.table({name: list(column) for name, column in columns}), file)
+        os.utime(file, (number, number))  # Spark reads the oldest first
+    options = {"folder": str(tmp_path), "workers": 4, "seed": 9, "remote": server}
+    with driver("stateful_driver.py", options, tmp_path) as program:
+        assert program.result()["session"].startswith("pyspark.sql.connect")
+    output, states = chained((key, value) for key, value, _ in rows)
+    assert sorted(given_rows(tmp_path / "sink"), key=repr) == sorted(output, key=repr)
+    assert kept_states(tmp_path / "state") == {(key,): {"n": n, "word": word} for key, (n, word) in states.items()}

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -20,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from services import random_owner
 from services.kept import given_rows, kept_states, set_aside
 from services.random_owner import Chain, RandomOwner, chained
-from services.standalone import HERE, driver, find, require_java, running, spark_command, wait_for
 from skewless import Correlation, DistributionAware, Eager, Even, Grouping, Key, PartialKey, SkewlessError
 from skewless.checks import check_grouping
 from skewless.processors import KeyState, Processor, Row
@@ -303,27 +301,3 @@ def test_auto_stands_for_even_with_one_owner(spark: SparkSession, tmp_path: Path
     assert owner is not None
     assert owner["grouping"] == "even"
     assert owner["parameters"]["single_owner"] is True
-
-
-def test_through_spark_connect(kernels: None, tmp_path: Path) -> None:  # noqa: ARG001
-    """The driver is a client here: no object of the JVM can be reached, and the server makes the directories."""
-    require_java()
-    missing = [name for name in ("grpc", "grpc_status", "zstandard") if find_spec(name) is None]
-    if missing:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"Spark Connect needs packages: {', '.join(missing)}")
-    batches = make_batches(seed=9, n_batches=3)
-    for number, batch in enumerate(batches):
-        write(tmp_path / "input", 2 * number, batch[:20])
-        write(tmp_path / "input", 2 * number + 1, batch[20:])
-    path = {"PYTHONPATH": str(HERE.parent)}
-    command = [spark_command("spark-submit"), "--master", "local[2]", "--driver-memory", "1g"]
-    for setting in ("spark.connect.grpc.binding.address=127.0.0.1", "spark.connect.grpc.binding.port=0"):
-        command += ["--conf", setting]
-    command += ["--conf", "spark.python.daemon.module=skewless.spark.deploy.daemon", "--conf", "spark.ui.enabled=false"]
-    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    with running(command, tmp_path, "server", **path) as server:
-        port = wait_for(lambda: find(server, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
-        options = {"folder": str(tmp_path), "workers": WORKERS, "seed": 9, "remote": f"sc://127.0.0.1:{port}"}
-        with driver("stateful_driver.py", options, tmp_path, **path) as program:
-            assert program.result()["session"].startswith("pyspark.sql.connect")
-    assert_as_in_one_thread(tmp_path, batches)

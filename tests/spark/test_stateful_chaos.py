@@ -17,11 +17,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from services.kept import given_rows, kept_states, set_aside
 from services.long import SEED, only_if_long
 from services.random_owner import chained
-from services.standalone import HERE, Program, driver, require_java, wait_for
+from services.standalone import Program, driver, require_java, wait_for
+from services.stateful_driver import run
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +31,6 @@ WORKERS: Final = 4
 BATCH: Final = 80
 NAMES: Final = ["hot", "hot", "hot", None, "", *(f"k{number}" for number in range(40))]
 MOMENTS: Final = ("before", "partly", "unwritten", "uncommitted", "committed")
-PATH: Final = {"PYTHONPATH": str(HERE.parent)}  # for the Python workers, too
 
 Rows = list[tuple[str | None, int]]
 
@@ -41,9 +42,8 @@ Rows = list[tuple[str | None, int]]
         *(pytest.param(seed, None, marks=only_if_long) for seed in range(SEED + 2, SEED + 13)),
     ],
 )
-@pytest.mark.usefixtures("kernels")
 def test_output_and_state_are_exact_whenever_the_driver_is_killed(
-    tmp_path: Path, seed: int, moments: list[str] | None
+    spark: SparkSession, tmp_path: Path, seed: int, moments: list[str] | None
 ) -> None:
     require_java()
     chance = Random(seed)
@@ -59,7 +59,7 @@ def test_output_and_state_are_exact_whenever_the_driver_is_killed(
         earlier = files(tmp_path)
         if moment == "committed":  # in this batch and no other
             held.touch()
-        with driver("stateful_driver.py", options, tmp_path, f"run-{number}", **PATH) as program:
+        with driver("stateful_driver.py", options, tmp_path, f"run-{number}") as program:
             wait_until_begun(tmp_path, batch, program, earlier, story)
             if moment == "any":
                 time.sleep(chance.uniform(0, 3))  # however far it gets
@@ -79,8 +79,7 @@ def test_output_and_state_are_exact_whenever_the_driver_is_killed(
         if number == 0 or chance.random() < 0.3:
             shutil.rmtree(tmp_path / "ledger")
             story.append("ledger deleted")
-    with driver("stateful_driver.py", options, tmp_path, "last-run", **PATH) as program:
-        program.result()
+    run(spark, options)  # a driver that has been there before costs nothing to start
     output, states = chained(rows)
     assert sorted(given_rows(tmp_path / "sink"), key=repr) == sorted(output, key=repr), story
     expected = {(key,): {"n": n, "word": word} for key, (n, word) in states.items()}
