@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from skewless.errors import InputError
-from skewless.experiments.base import Rows
 from skewless.experiments.data_files import VARIABLE
 from skewless.experiments.dkg.on_spark import agree, sweep
 from skewless.experiments.dkg.recorded_streams import at_hand, recorded_stream
 from skewless.experiments.dkg.simulations import FILE, RELEASED, named_grouping, rows_of, run
+from skewless.experiments.rows import Rows
 from skewless.groupings import DynamicKey
 
 TWEETS = """ts,hashtag,language,post_type

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naive.closed_loop import keep_in_flight as naive_keep_in_flight
-from skewless.experiments.base import Rows
 from skewless.experiments.dstream.closed_loop import CHUNK, GROUPINGS, closed_loop, grouping_of, keep_in_flight
 from skewless.experiments.dstream.hot_key_changes import run, share_within, swing, totals
+from skewless.experiments.rows import Rows
 from skewless.streams.arrivals import SECOND
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skewless.experiments import load_experiment
-from skewless.experiments.base import Rows
 from skewless.experiments.figures import draw
+from skewless.experiments.rows import Rows
 
 
 def test_numbers_to_read_are_not_rounded_and_coordinates_are() -> None:

@@ -16,11 +16,15 @@ from typing import Any
 
 import pytest
 
+import skewless
 import skewless.experiments.runner as runner_module
 from skewless import SkewlessError
 from skewless.experiments import choose_experiments, load_experiment
-from skewless.experiments.base import Check, Experiment, Number, Panel, Preset, Row, Rows, Verdict, within
-from skewless.experiments.results import Results, read_csv, this_version, write_csv
+from skewless.experiments.base import Experiment, Number, Panel, Preset, Verdict
+from skewless.experiments.checks import Check, within
+from skewless.experiments.provenance import MEASURED_BY, SIMULATED_BY, this_version
+from skewless.experiments.results import Results, read_csv, write_csv
+from skewless.experiments.rows import Row, Rows
 from skewless.experiments.runner import run_simulated
 
 calls: list[int] = []
@@ -118,6 +122,12 @@ def test_steps_depend_on_what_they_use_and_on_nothing_else(tmp_path: Path, monke
     assert results.key(experiment.run, point, "spark") != before
     monkeypatch.setattr(shared, "GROUPINGS", ("key",))  # chooses points, computes nothing
     assert results.key(experiment.run, point, "simulated") == before
+
+
+def test_the_version_covers_code_that_exists() -> None:
+    package = Path(skewless.__file__).parent
+    assert all((package / name).exists() for name in MEASURED_BY)
+    assert MEASURED_BY > SIMULATED_BY >= {"groupings", "simulation", "streams"}
 
 
 def test_versions_are_kept_apart(use: Callable[[Experiment], None], tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from skewless.cli import options
 from skewless.cli.run import require_spark, spark_session
 from skewless.errors import ConfigurationError, SetupError, require_at_least
 from skewless.experiments import PAPERS, choose_experiments, experiment_names, load_experiment
-from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Check, Experiment, Preset, Rows
+from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Experiment, Preset
+from skewless.experiments.checks import Check
 from skewless.experiments.results import Results
+from skewless.experiments.rows import Rows
 from skewless.experiments.runner import run_on_spark, run_simulated
 
 app: Final = typer.Typer(

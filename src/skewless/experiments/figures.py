@@ -16,7 +16,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from skewless.experiments.base import PAPER, Experiment, Panel, Rows
+from skewless.experiments.base import PAPER, Experiment, Panel
+from skewless.experiments.rows import Rows
 
 _INK: Final = "#010203"  # placeholder, replaced by the text colour of the page when the picture is done
 _COLOURS: Final = {

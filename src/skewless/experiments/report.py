@@ -13,9 +13,10 @@ from typing import Any
 
 from skewless.errors import StorageError
 from skewless.experiments import PAPERS, experiment_names, load_experiment
-from skewless.experiments.base import SPARK, Experiment, Number, Outcome, Preset, Rows, Verdict
+from skewless.experiments.base import SPARK, Experiment, Number, Outcome, Preset, Verdict
 from skewless.experiments.figures import draw, standalone
 from skewless.experiments.results import Results, write_csv
+from skewless.experiments.rows import Rows
 
 
 @dataclass(frozen=True)

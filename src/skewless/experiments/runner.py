@@ -12,8 +12,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from skewless.experiments import load_experiment
-from skewless.experiments.base import SIMULATED, SPARK, Experiment, OnSpark, Point, Preset, Row, Rows
-from skewless.experiments.results import Results, provenance_of
+from skewless.experiments.base import SIMULATED, SPARK, Experiment, OnSpark, Point, Preset
+from skewless.experiments.provenance import provenance_of
+from skewless.experiments.results import Results
+from skewless.experiments.rows import Row, Rows
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Point, Preset, Rows, within
+from skewless.experiments.base import Experiment, Number, Point, Preset
+from skewless.experiments.checks import Check, within
 from skewless.experiments.dakg.training import OURS
 from skewless.experiments.dakg.zipf_runs import mean_and_worst, run, step
+from skewless.experiments.rows import Rows
 
 PAIR: Final = ("distribution_aware", "DKG WOSIM")
 GROUPINGS: Final = ("full_knowledge", *PAIR, *OURS)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from skewless.experiments.base import Check, Experiment, Number, Point, Preset, Row, Rows, ordered, within
+from skewless.experiments.base import Experiment, Number, Point, Preset
+from skewless.experiments.checks import Check, ordered, within
 from skewless.experiments.dakg.training import OURS
 from skewless.experiments.dakg.zipf_runs import mean_and_worst, run, step
+from skewless.experiments.rows import Row, Rows
 
 _DKG: Final = "distribution_aware"
 _HOTTEST: Final = {1.0: 0.1, 2.0: 0.6, 3.0: 0.8}

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from skewless.experiments.base import Point, Preset, Row
+from skewless.experiments.base import Point, Preset
 from skewless.experiments.dakg.match_simulation import SERVICE_MS, STAND_IN, run, summary
 from skewless.experiments.dakg.training import named_grouping
+from skewless.experiments.rows import Row
 from skewless.groupings import Grouping
 from skewless.streams.debs2013 import Positions
 

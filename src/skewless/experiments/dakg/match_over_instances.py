@@ -8,22 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import (
-    SIMULATED,
-    SPARK,
-    Check,
-    Experiment,
-    Number,
-    OnSpark,
-    Panel,
-    Point,
-    Preset,
-    Rows,
-    close,
-    within,
-)
+from skewless.experiments.base import SIMULATED, SPARK, Experiment, Number, OnSpark, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, within
 from skewless.experiments.dakg.match_on_spark import points_on_spark, run_on_spark
 from skewless.experiments.dakg.match_simulation import GROUPINGS, ONE_PLACE, STAND_IN, data_at_hand, run
+from skewless.experiments.rows import Rows
 
 _DKG: Final = "distribution_aware"
 _FIFTH: Final = 0.2  # the share of the most frequent cell, roughly

@@ -7,8 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Rows, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, within
 from skewless.experiments.dakg.match_simulation import GROUPINGS, ONE_PLACE, STAND_IN, use_over_time
+from skewless.experiments.rows import Rows
 
 HALF: Final = 50
 KINDS: Final = {"busy_max": "the busiest", "busy_mean": "mean", "busy_min": "the least busy"}

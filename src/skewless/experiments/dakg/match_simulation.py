@@ -22,9 +22,9 @@ import pyarrow.csv as pa_csv
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.experiments.base import Row
 from skewless.experiments.dakg.training import OURS, TRAINED_MS, named_grouping, train
 from skewless.experiments.data_files import data_file
+from skewless.experiments.rows import Row
 from skewless.groupings import DistributionAware, Foresighted
 from skewless.hashing import hash_keys
 from skewless.metrics.load import imbalance, loads_of, throughput

@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Point, Preset, Rows, close, ordered, within
+from skewless.experiments.base import Experiment, Number, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
 from skewless.experiments.dakg.training import BASELINES, OURS
 from skewless.experiments.dakg.zipf_runs import mean_and_worst, run, step
+from skewless.experiments.rows import Rows
 
 _K: Final = "instances k"
 _DKG: Final = "distribution_aware"

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close, ordered, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
 from skewless.experiments.dakg.training import OURS
 from skewless.experiments.dakg.zipf_runs import loads_of_runs, step
+from skewless.experiments.rows import Row, Rows
 from skewless.metrics.load import sigma
 
 INSTANCES: Final = (2, 5)

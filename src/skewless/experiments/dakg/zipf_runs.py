@@ -16,8 +16,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.experiments.base import Panel, Preset, Row
+from skewless.experiments.base import Panel, Preset
 from skewless.experiments.dakg.training import TRAINED_MS, named_grouping, train
+from skewless.experiments.rows import Row
 from skewless.groupings import Coordinated, DistributionAware, Foresighted, Grouping, PartialKey
 from skewless.groupings.longest_first import longest_first
 from skewless.hashing import lower_choice, make_salt, random_word, universal_buckets, universal_salts

@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import (
-    SIMULATED,
-    SPARK,
-    Check,
-    Experiment,
-    Number,
-    OnSpark,
-    Panel,
-    Point,
-    Preset,
-    Rows,
-    close,
-    ordered,
-    within,
-)
+from skewless.experiments.base import SIMULATED, SPARK, Experiment, Number, OnSpark, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
 from skewless.experiments.dkg.on_spark import agree, run_on_spark, sweep
 from skewless.experiments.dkg.recorded_streams import at_hand
 from skewless.experiments.dkg.simulations import BEST_FIRST, FILE, GROUPINGS, RELEASED, SHORT, STAND_IN, TITLES, run
+from skewless.experiments.rows import Rows
 
 ELECTION: Final = {"stream": "twitter-election", "seconds": 500}
 NAMES: Final = {**SHORT, RELEASED: "DKG as released"}

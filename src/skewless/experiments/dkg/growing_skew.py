@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import (
-    SIMULATED,
-    SPARK,
-    Check,
-    Experiment,
-    Number,
-    OnSpark,
-    Panel,
-    Point,
-    Preset,
-    Rows,
-    close,
-    crossover,
-    ordered,
-    within,
-)
+from skewless.experiments.base import SIMULATED, SPARK, Experiment, Number, OnSpark, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, crossover, ordered, within
 from skewless.experiments.dkg.on_spark import agree, run_on_spark, sweep
 from skewless.experiments.dkg.simulations import BEST_FIRST, GROUPINGS, SHORT, TITLES, curves, run
+from skewless.experiments.rows import Rows
 
 _PRINTED: Final = {30: ("+8", "-7"), 80: ("up to +93", "up to -48"), 90: ("up to +93", "up to -48")}
 """Throughput and latency of DKG against PKG in the paper, in percent, by skew."""

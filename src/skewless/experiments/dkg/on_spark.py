@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from skewless.experiments.base import Check, Point, Preset, Row, Rows, ordered, within
+from skewless.experiments.base import Point, Preset
+from skewless.experiments.checks import Check, ordered, within
 from skewless.experiments.dkg.simulations import BEST_FIRST, STAND_IN, named_grouping, rows_of
+from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping
 from skewless.simulation.simulator import Simulation, simulate
 from skewless.streams import make_stream

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, within
 from skewless.experiments.dkg.recorded_streams import at_hand
 from skewless.experiments.dkg.simulations import FILE, GROUPINGS, SHORT, STAND_IN
 from skewless.experiments.dkg.simulations import run as run_one
+from skewless.experiments.rows import Row, Rows
 
 ELECTION: Final = "twitter-election"
 CLICKS: Final = "wikipedia-clickstream"

@@ -14,8 +14,9 @@ from math import sqrt
 from statistics import median
 from typing import Any, Final
 
-from skewless.experiments.base import SIMULATED, Row, Rows
+from skewless.experiments.base import SIMULATED
 from skewless.experiments.dkg.recorded_streams import RecordedStream, recorded_stream
+from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping, make_grouping
 from skewless.simulation.simulator import Result, Simulation, simulate
 from skewless.streams import SyntheticStream, make_stream

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import PAPER, Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close
+from skewless.experiments.base import PAPER, Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close
 from skewless.experiments.dkg.simulations import RELEASED
+from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey
 
 PRINTED: Final = ((5, 20.0, 24.47, 5), (10, 10.0, 13.16, 8), (20, 5.0, 7.24, 14), (50, 2.0, 3.41, 30), (100, 1, 2, 51))

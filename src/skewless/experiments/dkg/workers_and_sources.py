@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Rows, ordered, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, ordered, within
 from skewless.experiments.dkg.simulations import BEST_FIRST, GROUPINGS, SHORT, TITLES, curves, run
+from skewless.experiments.rows import Rows
 
 _WORKERS: Final = (10, 50, 100)
 _SOURCES: Final = (5, 10, 15, 20)

@@ -1,7 +1,7 @@
-"""Figures 8 to 17: three applications whose hot keys change.
+"""Figures 8 to 16: three applications whose hot keys change.
 
 Each has a figure of throughput over time (8, 11, 14), one of latency (9, 12, 15) and one of latency by window (10, 13,
-16). Figure 17 shows the imbalance of two of them.
+16).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Rows, close, ordered, within
+from skewless.experiments.base import Experiment, Number, Panel
+from skewless.experiments.checks import Check, close, ordered, within
 from skewless.experiments.dstream.closed_loop import RELEASED
 from skewless.experiments.dstream.hot_key_changes import (
     INTERVAL,
@@ -23,6 +24,7 @@ from skewless.experiments.dstream.hot_key_changes import (
     swing,
     totals,
 )
+from skewless.experiments.rows import Rows
 
 _RIVALS: Final = {"partial_key": "PKG", "distribution_aware": "DKG"}
 _LEAST_THROUGHPUT_FIRST: Final = ("distribution_aware", "partial_key", "popularity_aware")
@@ -31,15 +33,6 @@ _LATENCY: Final = "latency, ms"
 _DONE_WITHIN: Final = {"distribution_aware": 45, "partial_key": 63, "popularity_aware": 90}
 """Tuples that the paper has done within `_LONG` mean latencies of DStream, in percent: word count only."""
 _LONG: Final = 330 / 114
-
-_IMBALANCE: Final = {
-    ("trades", "distribution_aware"): 0.84,
-    ("trades", "partial_key"): 0.51,
-    ("hashtags", "distribution_aware"): 0.75,
-    ("hashtags", "partial_key"): 0.60,
-}
-"""The paper's mean standard deviation with DStream over that of another grouping (Figure 17)."""
-_IMBALANCE_AS_RELEASED: Final = (0.15, 0.23, 0.28, 0.56)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,60 +268,6 @@ def _compare_swings(rows: Rows) -> Iterator[Number]:
         yield Number(what, paper, swing(rows, name), swing(rows, "even"))
 
 
-def _imbalance_points(preset: Preset) -> Iterator[Point]:
-    for stream in ("trades", "hashtags"):
-        yield from points(stream, preset)
-
-
-def _expect_imbalance(rows: Rows) -> Iterator[Check]:
-    for stream in ("trades", "hashtags"):
-        found = totals(rows.where(stream=stream), "stddev")
-        order = ("popularity_aware", "distribution_aware", "partial_key")
-        yield ordered(f"{stream}: mean stddev, DStream < DKG < PKG", {name: found[name] for name in order})
-    for (stream, name), paper in _IMBALANCE.items():
-        found = totals(rows.where(stream=stream), "stddev")
-        what = f"{stream}: mean stddev over that of {name}"
-        yield close(what, found["popularity_aware"] / found[name], paper, tolerance=0.15)
-
-
-def _compare_imbalance(rows: Rows) -> Iterator[Number]:
-    for (stream, name), paper in _IMBALANCE.items():
-        found = totals(rows.where(stream=stream), "stddev")
-        for label in ("popularity_aware", RELEASED):
-            ratio, even = found[label] / found[name], found["even"] / found[name]
-            yield Number(f"{label}, {stream}: mean stddev over that of {name}", paper, ratio, even)
-
-
-_IMBALANCE_OVER_TIME: Final = Experiment(
-    title="Imbalance over time, VWAP and hashtags",
-    claim="The mean standard deviation of the workers' tuples in ten seconds is with DStream 16 % below that of DKG "
-    "(distribution-aware) and 49 % below that of PKG for VWAP, 25 % and 40 % for hashtags.",
-    points=_imbalance_points,
-    run=run,
-    expect=_expect_imbalance,
-    compare=_compare_imbalance,
-    panels=tuple(
-        Panel(
-            x="second",
-            y="stddev",
-            title=f"{stream}: stddev of loads, % of all tuples",
-            log_y=True,
-            where={"stream": stream, "kind": INTERVAL},
-        )
-        for stream in ("trades", "hashtags")
-    ),
-    deviates={
-        f"{stream}: mean stddev, DStream < DKG < PKG": "PKG halves the hottest key and DKG never cuts one, so PKG is "
-        "the more even of the two; the paper's own throughputs say so, too."
-        for stream in ("trades", "hashtags")
-    }
-    | {
-        f"{stream}: mean stddev over that of {name}": "DStream cuts every key that matters with 128 workers; with the "
-        f"numbers of its authors' code, which leave keys below 2 % whole, it is {released}."
-        for (stream, name), released in zip(_IMBALANCE, _IMBALANCE_AS_RELEASED, strict=True)
-    },
-)
-
 EXPERIMENTS: Final = {
     "dstream-figure-8": throughput_over_time(_WORD_COUNT),
     "dstream-figure-9": latency(_WORD_COUNT),
@@ -339,5 +278,4 @@ EXPERIMENTS: Final = {
     "dstream-figure-14": throughput_over_time(_HASHTAGS),
     "dstream-figure-15": latency(_HASHTAGS),
     "dstream-figure-16": latency_by_window(_HASHTAGS),
-    "dstream-figure-17": _IMBALANCE_OVER_TIME,
 }

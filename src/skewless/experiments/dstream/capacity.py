@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Preset, Row
+from skewless.experiments.base import Preset
 from skewless.experiments.dstream.closed_loop import closed_loop
+from skewless.experiments.rows import Row
 from skewless.metrics import KeySpread, stddev
 from skewless.streams.arrivals import SECOND
 

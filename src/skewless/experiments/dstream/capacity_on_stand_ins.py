@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close, ordered
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered
 from skewless.experiments.dstream.capacity import THROUGHPUT, capacity, sizes
 from skewless.experiments.dstream.closed_loop import GROUPINGS, RELEASED
+from skewless.experiments.rows import Row, Rows
 
 _PAPER: Final = {
     ("trades", "partial_key"): 1.35,

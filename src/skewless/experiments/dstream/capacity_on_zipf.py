@@ -7,21 +7,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final
 
-from skewless.experiments.base import (
-    Check,
-    Experiment,
-    Number,
-    Panel,
-    Point,
-    Preset,
-    Row,
-    Rows,
-    close,
-    ordered,
-    within,
-)
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
 from skewless.experiments.dstream.capacity import STATE, THROUGHPUT, capacity, sizes
 from skewless.experiments.dstream.closed_loop import GROUPINGS, RELEASED
+from skewless.experiments.rows import Row, Rows
 
 _OVER_DSTREAM: Final = {"partial_key": 1.21, "distribution_aware": 1.32}
 """The paper's throughput of DStream over that of others, with 128 workers."""

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Point, Preset, Row, Rows
+from skewless.experiments.base import Point, Preset
 from skewless.experiments.dstream.closed_loop import RELEASED, closed_loop
+from skewless.experiments.rows import Row, Rows
 from skewless.metrics import stddev
 from skewless.streams.arrivals import SECOND
 

@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, within
 from skewless.experiments.dstream.closed_loop import hashes_of
 from skewless.experiments.dstream.predictors import counts_when_named
+from skewless.experiments.rows import Row, Rows
 from skewless.hashing import rehash
 
 _PAPER: Final = {128: 99.28, 256: 97.35, 512: 90.98, 1024: 73.53}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close, ordered, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
 from skewless.experiments.dstream.predictors import ADAPTIVE, COUNT_MIN, INTERVAL, PUBLISHED, scores, sketches
+from skewless.experiments.rows import Row, Rows
 
 
 def points(preset: Preset) -> Iterator[Point]:

@@ -7,8 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close
 from skewless.experiments.dstream.closed_loop import hashes_of
+from skewless.experiments.rows import Row, Rows
 from skewless.streams import StandIn, make_stream
 
 _PAPER: Final = {"tweets": (658e6, 5.7e6), "trades": (274e6, 6.7e3), "hashtags": (43e6, 3.4e6)}

@@ -7,7 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, close
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close
+from skewless.experiments.rows import Row, Rows
 from skewless.streams import Trades, Tweets
 
 _STREAMS: Final = {"tweets": Tweets, "trades": Trades}

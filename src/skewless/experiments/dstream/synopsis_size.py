@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, within
 from skewless.experiments.dstream.closed_loop import hashes_of
+from skewless.experiments.rows import Row, Rows
 from skewless.sketches.coin_flip import CoinFlip
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from skewless.experiments.base import Row
+from skewless.experiments.rows import Row
 from skewless.groupings import Grouping, make_grouping
 from skewless.simulation.keyed_state import KeyedState, StateResult
 from skewless.simulation.simulator import Result, Simulation, simulate

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import (
-    Check,
-    Experiment,
-    Number,
-    Panel,
-    Point,
-    Preset,
-    Row,
-    Rows,
-    close,
-    ordered,
-    within,
-)
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
+from skewless.experiments.rows import Row, Rows
 from skewless.experiments.slb.balancers import (
     ELASTIC,
     EVEN,

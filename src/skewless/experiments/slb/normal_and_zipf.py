@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skewless.experiments.base import (
-    Check,
-    Experiment,
-    Number,
-    Panel,
-    Point,
-    Preset,
-    Row,
-    Rows,
-    close,
-    ordered,
-    within,
-)
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
+from skewless.experiments.rows import Row, Rows
 from skewless.experiments.slb.balancers import EVEN, MEASURED, PUBLISHED, balance_rows, balancer, simulate_windows
 from skewless.experiments.slb.key_per_substream import KeyPerSubstream
 from skewless.streams import Gaussian

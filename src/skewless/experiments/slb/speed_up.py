@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from skewless.experiments.base import Check, Experiment, Number, Panel, Point, Preset, Row, Rows, ordered, within
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, ordered, within
+from skewless.experiments.rows import Row, Rows
 from skewless.experiments.slb.balancers import (
     EVEN,
     LETTERS,

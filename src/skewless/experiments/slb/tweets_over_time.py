@@ -7,19 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from skewless.experiments.base import (
-    Check,
-    Experiment,
-    Number,
-    Panel,
-    Point,
-    Preset,
-    Row,
-    Rows,
-    close,
-    ordered,
-    within,
-)
+from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
+from skewless.experiments.checks import Check, close, ordered, within
+from skewless.experiments.rows import Row, Rows
 from skewless.experiments.slb.balancers import (
     EVEN,
     LETTERS,
