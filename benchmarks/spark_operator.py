@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any, Final
@@ -27,10 +28,11 @@ from rich.table import Table
 
 from skewless import Grouping, make_grouping
 from skewless.combiners import Count
-from skewless.spark import Cost, group
+from skewless.spark import group
 from skewless.spark.deploy.session import make_session
-from skewless.spark.route import worker_column
+from skewless.spark.route import Routing, worker_column
 from skewless.spark.stream_source import register
+from skewless.spark.work import Cost
 
 _GROUPINGS: Final = ("key", "partial_key", "shuffle", "dynamic_key", "even")
 _WORKERS: Final = 10
@@ -56,7 +58,8 @@ def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) ->
     df.count()
     plans = {"plain repartition": df.repartition(_WORKERS, "key")}
     for name in groupings:
-        column = worker_column(["key"], make_grouping(name, workers=_WORKERS), None, 0)
+        grouping = make_grouping(name, workers=_WORKERS)
+        column = worker_column(["key"], Routing(grouping=grouping, ledger=None, seed=0, keys=("key",)))
         plans[name] = df.withColumn("worker", column).repartitionById(_WORKERS, "worker")
     times: dict[str, list[float]] = {name: [] for name in plans}
     for _ in range(runs + 1):  # interleaved, so that a slow minute of the machine affects all of them
@@ -77,7 +80,9 @@ def streaming(spark: SparkSession, grouping: Grouping, skew: int, n_batches: int
     """
     with tempfile.TemporaryDirectory() as folder:
         df = _stream(spark, skew, n_batches * _BATCH, _BATCH)
-        result = group(df, "key", grouping=grouping, ledger=f"{folder}/ledger", cost=Cost(ms=_MS)).agg(n=Count())
+        result = replace(group(df, "key", grouping=grouping, ledger=f"{folder}/ledger"), cost=Cost(ms=_MS)).agg(
+            n=Count()
+        )
         writer = result.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
         query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
         query.awaitTermination()

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
 from skewless.errors import SkewlessError
-from skewless.spark import Cost, group
+from skewless.spark import group
 from skewless.spark.deploy.session import make_session, one_line_errors, ship
 from skewless.spark.stream_source import NAME, register
+from skewless.spark.work import Cost
 
 KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"
 GUARDS = [f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")]
@@ -60,9 +62,8 @@ def homes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, Any]:
     cost = Cost(ms=options["cost_ms"]) if "cost_ms" in options else None
-    grouped = group(
-        df, "k", workers=options["workers"], grouping=grouping, cost=cost, ledger=options.get("ledger"), seed=1
-    )
+    grouped = group(df, "k", workers=options["workers"], grouping=grouping, ledger=options.get("ledger"), seed=1)
+    grouped = replace(grouped, cost=cost)
     combiners: dict[str, Combiner] = {"n": Count(), "s": Sum("v"), "low": Min("executor"), "high": Max("executor")}
     if options.get("variance"):
         combiners["spread"] = Variance("v")

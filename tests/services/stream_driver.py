@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from skewless.combiners import Count
-from skewless.spark import Cost, group
+from skewless.spark import group
 from skewless.spark.deploy.session import make_session
+from skewless.spark.work import Cost
 
 
 def main() -> None:
@@ -23,7 +25,8 @@ def main() -> None:
     spark = make_session("local[2]", spark_sql_shuffle_partitions="2", spark_driver_memory="1g")
     df = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 2).parquet(str(folder / "input"))
     cost, ledger = Cost(ms=options["cost_ms"]), str(folder / "ledger")
-    grouped = group(df, "key", workers=options["workers"], grouping=options["grouping"], cost=cost, ledger=ledger)
+    grouped = group(df, "key", workers=options["workers"], grouping=options["grouping"], ledger=ledger)
+    grouped = replace(grouped, cost=cost)
 
     def keep(rows: DataFrame, batch: int) -> None:
         rows.coalesce(1).write.mode("overwrite").parquet(str(folder / "updates" / f"batch={batch}"))

@@ -201,13 +201,13 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         (lambda: group(df, "list"), "cannot be a key"),
         (lambda: group(df, "key", grouping="nothing"), "unknown grouping"),
         (lambda: group(df, "key", workers=0), "workers must be"),
-        (lambda: group(df, "key", workers=3, grouping=PartialKey(workers=4)), "give one of them"),
+        (lambda: group(df, "key", workers=3, grouping=PartialKey(workers=4)), "set one of them"),
         (lambda: group(df, "key").agg(), "at least one combiner"),
         (lambda: group(df, "key").agg(n=Count("nam")), "did you mean 'name'?"),
         (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),  # type: ignore[arg-type]
         (lambda: group(df, "key").agg(n=Sum("name")), "Sum|sum"),
         (lambda: group(df, "key").window("name", "1 minute"), "must be a timestamp"),
-        (lambda: group(df, "key", grouping="PKG").apply(len, "n long"), "splits a key over workers"),
+        (lambda: group(df, "key", grouping="PKG").apply(len, "n long"), "cuts keys. Choose a grouping with one owner"),
         (lambda: group(stream, "value").agg(n=Count()), "a stream needs a ledger"),
         (lambda: group(stream, "value", grouping="key").apply(len, "n long"), "apply works on batch"),
         (
@@ -218,7 +218,7 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
     for attempt, message in cases:
         with pytest.raises(SkewlessError, match=message):
             attempt()
-    group(df, "key", grouping="PKG", ledger=str(tmp_path / "one")).agg(n=Count())
+    group(df, "key", grouping="PKG", ledger=str(tmp_path / "one")).agg(n=Count()).collect()
     with pytest.raises(SkewlessError, match="belongs to another"):
         group(df, "key", grouping="DKG", ledger=str(tmp_path / "one")).agg(n=Count())
 

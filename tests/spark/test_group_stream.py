@@ -120,9 +120,10 @@ def test_windows_and_late_rows_are_as_in_plain_spark(spark: SparkSession, tmp_pa
     plain = df.groupBy("k", sf.window("ts", "60 seconds", "30 seconds")).agg(sf.count("*").alias("n"))
     (tmp_path / "plain").mkdir()
     run(plain, tmp_path / "plain", mode="append")
-    grouped = group(df, "k", workers=3, grouping="PKG", ledger=str(tmp_path / "ledger"), output_mode="append")
+    grouped = group(df, "k", workers=3, grouping="PKG", ledger=str(tmp_path / "ledger"))
+    windowed = grouped.window("ts", "60 seconds", "30 seconds", output_mode="append")
     combiners = {"n": Count(), **({"spread": Variance("v")} if python_merge else {})}
-    query = run(grouped.window("ts", "60 seconds", "30 seconds").agg(**combiners), tmp_path, mode="append")
+    query = run(windowed.agg(**combiners), tmp_path, mode="append")
     expected = latest(spark, tmp_path / "plain", "k", "window")
     assert expected
     assert latest(spark, tmp_path, "k", "window") == expected

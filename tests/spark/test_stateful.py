@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from services import random_owner
 from services.kept import given_rows, kept_states, set_aside
 from services.random_owner import Chain, RandomOwner, chained
-from skewless import Correlation, DistributionAware, Eager, Even, Grouping, Key, PartialKey, SkewlessError
+from skewless import Auto, Correlation, DistributionAware, Eager, Even, Grouping, Key, PartialKey, SkewlessError
 from skewless.checks import check_grouping
 from skewless.processors import KeyState, Processor, Row
 from skewless.spark import Ledger, group
@@ -276,7 +276,6 @@ def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
         "a stream needs a ledger": lambda: group(stream, "k", grouping="key", workers=2).stateful(
             Chain(), state=str(tmp_path / "state")
         ),
-        "leave out window": lambda: keyed.window("ts", "1 minute").stateful(Chain()),
         "unknown order column 'sq': did you mean 'seq'": lambda: keyed.stateful(Chain(), order_by="sq"),
         "unknown time column 'tz'": lambda: keyed.stateful(Chain(), time="tz"),
         "column 'v' must be a timestamp to tell the time; it is bigint": lambda: keyed.stateful(Chain(), time="v"),
@@ -284,8 +283,10 @@ def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
         "Unnamed must name the columns of its state": lambda: keyed.stateful(Unnamed()),
         "cannot read the output of Misspelt, 'n bigintt'": lambda: keyed.stateful(Misspelt()),
         "gets the key columns in any case: leave k out": lambda: keyed.stateful(KeyAgain()),
-        "stateful takes a Processor; got <class": lambda: keyed.stateful(Chain),  # type: ignore[arg-type]
-        "on_error='reject' needs a directory": lambda: keyed.stateful(Chain(), on_error="reject"),
+        "processor must be a Processor; got <class": lambda: keyed.stateful(Chain),  # type: ignore[arg-type]
+        "on_error='reject' needs a directory. Set rejects": lambda: keyed.stateful(
+            Chain(), on_error="reject"
+        ),
         "on_error must be 'reject' or 'fail'": lambda: keyed.stateful(Chain(), on_error="ignore"),  # type: ignore[arg-type]
     }
     for message, attempt in attempts.items():
@@ -293,11 +294,14 @@ def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
             attempt()
 
 
-def test_auto_stands_for_even_with_one_owner(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "input").mkdir()
-    grouped = group(read(spark, tmp_path / "input"), "k", workers=2, ledger=str(tmp_path / "ledger"))
-    assert grouped.stateful(Chain(), state=str(tmp_path / "state")).columns == ["k", "v", "n", "word"]
+def test_auto_keeps_its_settings_and_cuts_no_key(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "input", 0, make_batches(seed=3, n_batches=1)[0])
+    grouping = Auto(capacities=(1, 3), half_life_s=30)
+    grouped = group(read(spark, tmp_path / "input"), "k", workers=2, grouping=grouping, ledger=str(tmp_path / "ledger"))
+    result = grouped.stateful(Chain(), state=str(tmp_path / "state"))
+    assert result.columns == ["k", "v", "n", "word"]
+    run(result, tmp_path)
     owner = Ledger(uri=str(tmp_path / "ledger")).owner()
     assert owner is not None
-    assert owner["grouping"] == "even"
-    assert owner["parameters"]["single_owner"] is True
+    assert (owner["grouping"], owner["parameters"]["single_owner"]) == ("auto", True)
+    assert (owner["parameters"]["capacities"], owner["parameters"]["half_life_s"]) == ([1, 3], 30)

@@ -52,6 +52,10 @@ class ApproxQuantile(Sketched):
         if type(self.k) is not int or not 8 <= self.k <= 65_535:
             raise SkewlessError(f"k must be a whole number from 8 to 65535; got {self.k!r}")
 
+    @property
+    def label(self) -> str:
+        return f"approx_quantile({self.column}, {self.fraction})"
+
     def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:
         require_type(self, 0, inputs[0], NUMBERS, when=is_number(inputs[0]))
         return pa.float64()

@@ -52,6 +52,10 @@ class ApproxTopK(Combiner):
             raise SkewlessError(f"k must not exceed 2**log2_items ({2**self.log2_items}); got {self.k}")
 
     @property
+    def label(self) -> str:
+        return f"approx_top_k({self.column}, {self.k})"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 

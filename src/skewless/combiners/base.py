@@ -33,6 +33,16 @@ class Combiner(ABC):
                 raise SkewlessError(f"{type(self).__name__} takes the name of a column; got {column!r}")
 
     @property
+    def label(self) -> str:
+        """Name of the result column where the user gives none: as Spark names its own.
+
+        >>> from skewless.combiners import Count, Mean
+        >>> Count().label, Mean("x").label
+        ('count(1)', 'avg(x)')
+        """
+        return f"{self.name}({', '.join(self.columns)})"
+
+    @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Name the columns that it reads; there may be none."""

@@ -29,6 +29,10 @@ class Count(Combiner):
     column: str | None = None
 
     @property
+    def label(self) -> str:
+        return f"count({self.column or 1})"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return () if self.column is None else (self.column,)
 

@@ -92,6 +92,10 @@ class Custom(Combiner):
             raise SkewlessError(f"{self._what}.result must be an Arrow type, such as pa.int64()")
 
     @property
+    def label(self) -> str:
+        return f"{self._what}({', '.join(self.reads)})"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.reads)
 

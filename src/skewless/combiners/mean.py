@@ -40,6 +40,10 @@ class Mean(Combiner):
     column: str
 
     @property
+    def label(self) -> str:
+        return f"avg({self.column})"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 

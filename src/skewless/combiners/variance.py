@@ -71,6 +71,10 @@ class Variance(Combiner):
             raise SkewlessError(f"ddof must be 0 or 1; got {self.ddof!r}")
 
     @property
+    def label(self) -> str:
+        return f"{'var_samp' if self.ddof else 'var_pop'}({self.column})"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 

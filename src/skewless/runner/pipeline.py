@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -333,15 +333,15 @@ class _Run:
             grouping=pipeline.grouping,
             ledger=self._ledger,
             seed=pipeline.seed,
-            cost=pipeline.cost,
         )
-        if pipeline.window is not None:
-            watermark = None if pipeline.batch else pipeline.watermark
-            grouped = grouped.window("ts", pipeline.window, watermark=watermark)
+        grouped = replace(grouped, cost=pipeline.cost)
         if isinstance(pipeline.app, SessionApplication):
             result = pipeline.app.process(grouped, None if pipeline.batch else self._state)
-        else:
+        elif pipeline.window is None:
             result = pipeline.app.compute(grouped)
+        else:
+            watermark = None if pipeline.batch else pipeline.watermark
+            result = pipeline.app.compute(grouped.window("ts", pipeline.window, watermark=watermark))
         return flat(result, pipeline.app.values)
 
     def _run_batch(self) -> tuple[DataFrame, float]:

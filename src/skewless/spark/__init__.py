@@ -1,6 +1,6 @@
-"""skewless on Spark: the only package that imports PySpark.
+"""skewless on Spark: the operators. Only this package and `skewless.runner` import PySpark.
 
-Names are loaded when they are asked for, so that the ledger and its observers do without PySpark.
+Names are loaded on first use: the Python workers of Spark import single modules, and need no more than those.
 """
 
 from __future__ import annotations
@@ -8,28 +8,48 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from skewless.errors import SetupError
+
 if TYPE_CHECKING:
     from skewless.spark.deploy.session import ship
     from skewless.spark.explanation import explain
-    from skewless.spark.grouped import Grouped, group
+    from skewless.spark.grouped import Grouped, Windowed, group
     from skewless.spark.key_counts import diagnose
-    from skewless.spark.work import Cost
     from skewless.storage.ledger import Ledger
 
 _HOMES: Final = {
-    "Cost": "skewless.spark.work",
     "Grouped": "skewless.spark.grouped",
     "Ledger": "skewless.storage.ledger",
+    "Windowed": "skewless.spark.grouped",
     "diagnose": "skewless.spark.key_counts",
     "explain": "skewless.spark.explanation",
     "group": "skewless.spark.grouped",
     "ship": "skewless.spark.deploy.session",
 }
+_OLDEST: Final = (4, 3)  # has repartitionById, arrow_udf and the guards against retried tasks
 
-__all__ = ["Cost", "Grouped", "Ledger", "diagnose", "explain", "group", "ship"]
+__all__ = ["Grouped", "Ledger", "Windowed", "diagnose", "explain", "group", "ship"]
+
+
+def _require_pyspark() -> None:
+    """Refuse to go on without a PySpark that has what the operators are built on."""
+    advice = "install it with: pip install 'skewless[spark]'"
+    try:
+        version = str(import_module("pyspark").__version__)
+    except ImportError:
+        raise SetupError("skewless.spark needs PySpark 4.3; there is none here", hint=advice) from None
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise SetupError(f"skewless.spark needs PySpark 4.3; this is PySpark {version}", hint=advice)
+
+
+_require_pyspark()
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""What is asked of the columns of a DataFrame before a query starts, and what they are called elsewhere."""
+"""Checks of columns and settings before a query starts."""
 
 from __future__ import annotations
 
@@ -8,61 +8,96 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from skewless.errors import SkewlessError, UnknownNameError
+from skewless.errors import ColumnError, ConfigurationError, UnknownNameError
 from skewless.processors import Processor
 from skewless.spark.deploy.session import reason_of
 
 _NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
 
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""The setting that says how many workers there are where nobody else does."""
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """Return the default number of workers: that of Spark's own exchanges."""
+    text = str(spark.conf.get(PARTITIONS))
+    if not text.isdecimal():
+        raise ConfigurationError(f"{PARTITIONS} is {text!r}, not a number", subject="workers", hint="set {workers}")
+    return int(text)
+
+
+def same_name(spark: SparkSession, one: str, other: str) -> bool:
+    """Whether Spark takes two names for the same column."""
+    if one == other:
+        return True
+    return one.lower() == other.lower() and str(spark.conf.get("spark.sql.caseSensitive")) != "true"
+
 
 def require_keys(df: DataFrame, keys: Sequence[str], what: str) -> None:
-    """Refuse key columns that are not there, or that no key can be made of."""
+    """Refuse key columns that are missing, named twice, or of a type that has no equality."""
     if not keys:
-        raise SkewlessError(f"{what} needs at least one key column; got none")
-    for key in keys:
+        raise ConfigurationError(f"{what} needs at least one key column; got none", subject="keys")
+    for number, key in enumerate(keys):
         require_column(df, key, "key")
         _require_key_type(key, df.schema[key].dataType)
+        if key in keys[:number]:
+            raise ColumnError(f"key column {key!r} is named twice", subject="keys", hint="name it once")
 
 
 def require_column(df: DataFrame, column: str, what: str) -> None:
-    """Refuse a column that is not there; `what` says what it would hold."""
+    """Refuse a column that is missing, or that Spark cannot tell from another; `what` says what it would hold."""
     if column not in df.columns:
         raise UnknownNameError(f"{what} column", column, df.columns)
+    alike = [name for name in df.columns if same_name(df.sparkSession, name, column)]
+    if len(alike) > 1:
+        raise ColumnError(
+            f"{what} column {column!r} is ambiguous: there are {', '.join(map(repr, alike))}",
+            hint="rename or drop all but one of them",
+        )
 
 
 def has_watermark(df: DataFrame, time: str) -> bool:
-    """Say whether a column of times has a watermark already."""
+    """Whether a column of times already has a watermark."""
     return "spark.watermarkDelayMs" in df.schema[time].metadata
 
 
 def _require_key_type(key: str, kind: DataType) -> None:
     if isinstance(kind, _NO_KEYS):
-        raise SkewlessError(
-            f"column {key!r} is of type {kind.simpleString()}, which cannot be a key: take a string, a number, a date "
-            "or a timestamp out of it first"
+        raise ColumnError(
+            f"column {key!r} is of type {kind.simpleString()}, which cannot be a key",
+            subject="keys",
+            hint="extract a string, a number, a date or a timestamp from it first",
         )
 
 
 def columns_of(processor: Processor, what: str) -> StructType:
-    """Read the columns that a processor names."""
+    """Parse the columns that a processor declares as its `state` or its `output`."""
     text = getattr(processor, what, None)
     name = type(processor).__name__
     if not isinstance(text, str):
-        raise SkewlessError(f"{name} must name the columns of its {what}, as in: {what} = 'n bigint, last timestamp'")
+        raise ConfigurationError(
+            f"{name} must name the columns of its {what}",
+            subject="processor",
+            hint=f"write for example {what} = 'n bigint, last timestamp'",
+        )
     try:
         return StructType([*StructType.fromDDL(text)])  # type: ignore[misc] # of columns it is a struct
     except Exception as error:
-        raise SkewlessError(f"cannot read the {what} of {name}, {text!r}: {reason_of(error)}") from error
+        raise ConfigurationError(
+            f"cannot read the {what} of {name}, {text!r}: {reason_of(error)}", subject="processor"
+        ) from error
 
 
-def micros_of(spark: SparkSession, interval: str) -> int:
-    """Read an interval as Spark's window does."""
+def micros_of(spark: SparkSession, interval: str, *, signed: bool = False) -> int:
+    """Parse an interval as Spark's window does; unless `signed`, it must be positive."""
     text = interval.replace("'", "''")
     try:
         row = spark.sql(f"SELECT unix_micros(timestamp_micros(0) + INTERVAL '{text}') AS us").first()
     except Exception as error:
-        raise SkewlessError(f"cannot read {interval!r} as a length of time: write for example '30 seconds'") from error
+        raise ConfigurationError(
+            f"cannot read {interval!r} as a length of time", hint="write for example '30 seconds'"
+        ) from error
     micros = 0 if row is None else int(row["us"])
-    if micros <= 0:
-        raise SkewlessError(f"a length of time must be positive; got {interval!r}")
+    if micros <= 0 and not signed:
+        raise ConfigurationError(f"a length of time must be positive; got {interval!r}")
     return micros

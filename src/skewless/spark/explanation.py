@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 _ROUTE: Final = re.compile(r"\b(skewless_route\w*)\(")
-_EXCHANGE: Final = re.compile(r"Exchange shufflepartitionidpassthrough\(.*\bskewless_worker#.*, (\d+)\)")
+_EXCHANGE: Final = re.compile(r"Exchange shufflepartitionidpassthrough\(.*\bskewless_worker\w*#.*, (\d+)\)")
 _BY_KEY: Final = re.compile(r"Exchange hashpartitioning\(.*, (\d+)\)")
-_WORK: Final = re.compile(r"MapInArrow Work\(|FlatMapGroupsInPandas \[skewless_worker#")
+_WORK: Final = re.compile(r"MapInArrow (?:Stateful)?Work\(|FlatMapGroupsInPandas \[skewless_worker\w*#")
 _MERGE: Final = re.compile(r"(\w*Aggregate|MapInArrow|FlatMapGroupsInPandasWithState)\b")
 _TREE: Final = re.compile(r"^[\s:+|-]*(?:\*\(\d+\) )?!?")
 
@@ -76,7 +76,7 @@ class Split:
         return "\n".join(lines)
 
     def _merge(self, work: int) -> str:
-        if not self.nodes[work].startswith("MapInArrow"):
+        if not self.nodes[work].startswith("MapInArrow Work"):
             return "none: each worker has whole groups"
         above = self.nodes[:work][::-1]
         merge = next((match[1] for node in above if (match := _MERGE.match(node))), "not found")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from inspect import signature
+from itertools import count
 from math import gcd
 from typing import Any, Final
 
@@ -15,11 +16,19 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZType, TimestampType
 
 from skewless.combiners import Combiner, Count
-from skewless.errors import SkewlessError
-from skewless.groupings import Auto, Even, Foresighted, Grouping, make_grouping
+from skewless.errors import ColumnError, ConfigurationError
+from skewless.groupings import Auto, Foresighted, Grouping, make_grouping
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
-from skewless.spark.columns import columns_of, has_watermark, micros_of, require_column, require_keys
+from skewless.spark.columns import (
+    columns_of,
+    has_watermark,
+    micros_of,
+    require_column,
+    require_keys,
+    same_name,
+    shuffle_partitions,
+)
 from skewless.spark.explanation import explain
 from skewless.spark.merge import (
     TIME,
@@ -32,7 +41,7 @@ from skewless.spark.merge import (
     quoted,
     safe_names,
 )
-from skewless.spark.route import require_retry_guards, worker_and_arrival, worker_column
+from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost, Work
 from skewless.storage.batch_directory import BatchDirectory
@@ -40,6 +49,7 @@ from skewless.storage.ledger import Ledger
 from skewless.storage.state_store import StateStore
 
 WORKER: Final = "skewless_worker"
+COMBINED: Final = "skewless_result_"
 
 
 def group(
@@ -49,59 +59,64 @@ def group(
     grouping: str | Grouping = "auto",
     ledger: str | Ledger | None = None,
     seed: int = 0,
-    output_mode: OutputMode = "update",
-    cost: Cost | None = None,
 ) -> Grouped:
-    """Group a batch or streaming DataFrame by key columns, with the work of each key spread as the grouping says.
+    """Group a batch or streaming DataFrame by key columns, and spread the work of each key as the grouping decides.
 
     Parameters
     ----------
-    workers: partitions that the rows are spread over; default: `spark.sql.shuffle.partitions`.
-    grouping: a name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
-    ledger: directory or URI through which sources hand on what they learned and the observer looks in; a stream needs
+    df : DataFrame
+        The rows, batch or streaming.
+    keys : str
+        The key columns; null is a key.
+    workers : int
+        Partitions that the rows are spread over. Default: those of the grouping, else `spark.sql.shuffle.partitions`.
+    grouping : str or Grouping
+        A name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
+    ledger : str or Ledger
+        Directory or URI through which sources share what they learned, and which the observer reads. A stream needs
         one of its own, a batch job none.
-    seed: another seed hashes keys to other workers.
-    output_mode: for combiners that Spark cannot merge natively, the output mode in which the stream will be written.
-    cost: a simulated cost per row, for experiments.
+    seed : int
+        Another seed hashes keys to other workers.
 
-    Example
-    -------
+    Examples
+    --------
     `group(df, "customer", workers=32).agg(n=Count(), spent=Sum("amount"))`
     """
     require_keys(df, keys, "group")
-    if isinstance(grouping, str):
-        spark = df.sparkSession
-        n_workers = int(str(spark.conf.get("spark.sql.shuffle.partitions"))) if workers is None else workers
-        grouping = make_grouping(grouping, workers=n_workers)
-    elif workers is not None and workers != grouping.n_workers:
-        raise SkewlessError(
-            f"workers is {workers}, but the grouping is made for {grouping.n_workers}: give one of them"
-        )
-    if output_mode not in {"update", "append"}:
-        raise SkewlessError(f"output_mode must be 'update' or 'append'; got {output_mode!r}")
+    chosen = make_grouping(grouping) if isinstance(grouping, str) else grouping
+    if workers is None and chosen.workers is None:
+        workers = shuffle_partitions(df.sparkSession)
     return Grouped(
         df=df,
         keys=keys,
-        grouping=grouping,
+        grouping=chosen.with_workers(workers),
         ledger=Ledger(uri=ledger) if isinstance(ledger, str) else ledger,
         seed=seed,
-        output_mode=output_mode,
-        cost=cost,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped:
-    """A DataFrame with its keys and its grouping, waiting for what is to be computed."""
+    """A DataFrame with its keys and its grouping; made by `group`.
+
+    Parameters
+    ----------
+    cost : Cost
+        A simulated cost per row, for experiments: `dataclasses.replace(grouped, cost=Cost(ms=1))`.
+    windowing : Windowing
+        How time is cut; set by `window`.
+    output_mode : str
+        When a window is emitted; set by `window`.
+    """
 
     df: DataFrame
     keys: tuple[str, ...]
     grouping: Grouping
     ledger: Ledger | None
     seed: int
-    output_mode: OutputMode
-    cost: Cost | None
+    cost: Cost | None = None
     windowing: Windowing | None = None
+    output_mode: OutputMode = "update"
 
     def window(
         self,
@@ -111,36 +126,73 @@ class Grouped:
         *,
         start: str | None = None,
         watermark: str | None = None,
-    ) -> Grouped:
-        """Cut each key by windows of time, as `pyspark.sql.functions.window` does.
+        output_mode: OutputMode = "update",
+    ) -> Windowed:
+        """Cut the rows of each key into windows of time, as `pyspark.sql.functions.window` does.
 
-        `watermark` is how late rows may come in a stream; a watermark that the DataFrame already has on this column
-        serves as well.
+        Parameters
+        ----------
+        time : str
+            The column of timestamps.
+        duration : str
+            Length of a window, such as `"10 minutes"`.
+        slide : str
+            Time from the start of a window to that of the next. Default: `duration`.
+        start : str
+            Offset of the windows from 1970-01-01; may be negative.
+        watermark : str
+            How late rows of a stream may come. A watermark that the DataFrame already has on this column will do.
+        output_mode : str
+            `"update"` or `"append"`: the mode in which the stream will be written. It matters to combiners that Spark
+            cannot merge itself; the others follow the query.
         """
         require_column(self.df, time, "time")
         kind = self.df.schema[time].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType):
-            raise SkewlessError(
-                f"column {time!r} must be a timestamp to be cut into windows; it is {kind.simpleString()}"
+            raise ColumnError(
+                f"column {time!r} must be a timestamp to be cut into windows; it is {kind.simpleString()}",
+                subject="time",
             )
         if watermark is not None and has_watermark(self.df, time):
-            raise SkewlessError(f"column {time!r} has a watermark already: leave it out here, or there")
-        return replace(
-            self,
-            windowing=Windowing(time=time, duration=duration, slide=slide, start=start, watermark=watermark),
-        )
+            raise ConfigurationError(
+                f"column {time!r} has a watermark already", subject="watermark", hint="leave out {watermark}"
+            )
+        for key in self.keys:
+            if self._same_name(key, WINDOW):
+                raise ColumnError(
+                    f"key column {key!r} has the name of the column of windows",
+                    subject="keys",
+                    hint="rename it before group, with df.withColumnRenamed",
+                )
+        if output_mode not in {"update", "append"}:
+            raise ConfigurationError(subject="output_mode", expected="'update' or 'append'", value=output_mode)
+        windowing = Windowing(time=time, duration=duration, slide=slide, start=start, watermark=watermark)
+        return Windowed(replace(self, windowing=windowing, output_mode=output_mode))
 
-    def agg(self, **combiners: Combiner) -> DataFrame:
-        """Aggregate: one column per combiner, under its name. The result equals that of a plain `groupBy`."""
-        if not combiners:
-            raise SkewlessError("agg needs at least one combiner, such as n=Count(); got none")
-        self._check(combiners)
+    def agg(self, *unnamed: Combiner, **named: Combiner) -> DataFrame:
+        """Aggregate; the result equals that of a plain `groupBy`.
+
+        Parameters
+        ----------
+        unnamed : Combiner
+            Their columns are named as Spark names its own: `Sum("x")` becomes `sum(x)`.
+        named : Combiner
+            Combiners by the name of their column.
+
+        Examples
+        --------
+        `grouped.agg(Count(), spent=Sum("amount"))` has the columns `count(1)` and `spent` beside the keys.
+        """
+        by_name = self._named(unnamed, named)
+        self._check(by_name)
+        # Inside the query combiners have names of their own, which no column of the user's can have.
+        combiners = {f"{COMBINED}{number}": combiner for number, combiner in enumerate(by_name.values())}
         time = [] if self.windowing is None else [self.windowing.time]
         read = [column for combiner in combiners.values() for column in combiner.columns]
         columns = list(dict.fromkeys([*self.keys, *time, *read]))
         safe = safe_names(columns)
-        named = [sf.col(quoted(column)).alias(name) for column, name in zip(columns, safe, strict=True)]
-        rows = self._watermarked().select(*named)
+        renamed = [sf.col(quoted(column)).alias(name) for column, name in zip(columns, safe, strict=True)]
+        rows = self._watermarked().select(*renamed)
         inputs = self._arrow(rows.schema, columns)
         merger = Merger(inputs=inputs, combiners=combiners)
         work = self._work(columns, combiners, packed=not merger.is_native)
@@ -158,30 +210,48 @@ class Grouped:
             ends = any("spark.watermarkDelayMs" in schema[TIME].metadata for _ in time)
             merged = merge_in_python(partials, keys, self.windowing, merger, output, self.output_mode, ends=ends)
         kept = [sf.col(name).alias(key) for key, name in zip(self.keys, keys, strict=True)]
-        return merged.select(*kept, *(WINDOW for _ in time), *map(quoted, combiners))
+        values = [sf.col(inner).alias(name) for inner, name in zip(combiners, by_name, strict=True)]
+        return merged.select(*kept, *(WINDOW for _ in time), *values)
 
-    def explain(self, **combiners: Combiner) -> None:
-        """Print whether the split survives the optimiser in `agg(**combiners)`; without any, in a plain count."""
-        explain(self.agg(**(combiners or {"n": Count()})))
+    def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
+        """Print whether the split survives the optimiser in `agg` of these combiners, or of a count if there are none.
+
+        Parameters
+        ----------
+        unnamed : Combiner
+            As in `agg`.
+        named : Combiner
+            As in `agg`.
+        """
+        explain(self.agg(*unnamed, **named) if unnamed or named else self.agg(Count()))
 
     def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
 
-        Whole groups cannot be merged from parts, so the grouping must give each key one owner.
+        Whole groups cannot be merged from parts, so each key has one owner: `"auto"` cuts no key here.
+
+        Parameters
+        ----------
+        function : callable
+            Takes the rows of a group as a pandas DataFrame, or the key and the rows; returns a pandas DataFrame.
+        schema : StructType or str
+            The columns that it returns.
         """
+        if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
+            return self._with_single_owner(self.grouping).apply(function, schema)
         if not self.grouping.single_owner:
-            raise SkewlessError(
-                f"apply needs whole groups, but {self.grouping.name!r} splits a key over workers: take a grouping with "
-                "one owner per key, such as 'key', or write the function as a combiner for agg"
+            raise ConfigurationError(
+                f"apply needs whole groups, but {self.grouping.name!r} cuts keys",
+                subject="grouping",
+                hint="choose a grouping with one owner per key, such as 'key', or write the function as a combiner",
             )
         if self.df.isStreaming:
-            raise SkewlessError("apply works on batch DataFrames: in a stream use agg")
-        if self.windowing is not None:
-            raise SkewlessError("apply takes whole groups: leave out window, or make the window a key column")
+            raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
         self._check({})
-        rows = self._exchange(self.df, [quoted(key) for key in self.keys])
-        grouped = rows.groupBy(WORKER, *map(quoted, self.keys))
-        return grouped.applyInPandas(_without_worker(function), schema)
+        worker = _unused(WORKER, self.df.columns)
+        rows = self._exchange(self.df, [quoted(key) for key in self.keys], worker)
+        grouped = rows.groupBy(worker, *map(quoted, self.keys))
+        return grouped.applyInPandas(_without(worker, function), schema)
 
     def stateful(
         self,
@@ -194,45 +264,54 @@ class Grouped:
         on_error: OnError | None = None,
         rejects: str | None = None,
     ) -> DataFrame:
-        """Let a processor work on each key's rows in their order, with a state that the key keeps.
+        """Run a processor on the rows of each key in their order, with a state that the key keeps.
 
-        Each key has one owner, which may change between two micro-batches; its state is then read by the new one.
-        `grouping="auto"` stands here for `Even(single_owner=True)`.
+        Each key has one owner, which may change between two micro-batches; the new one then reads the state.
+        `"auto"` cuts no key here.
 
         Parameters
         ----------
-        processor: what is done, see `Processor`. It sees all columns of the DataFrame, and each worker holds its rows
-            of a micro-batch in memory.
-        state: the directory or URI in which the state lives. A stream needs one of its own, a batch job none.
-        order_by: a column that orders the rows of a key within a micro-batch. Default: as they arrive, source by
-            source.
-        time, watermark: let this column tell the time, instead of the clock of the micro-batch: the latest time that
-            came before the micro-batch, less the watermark. Rows before it are too late, and set aside.
-        on_error: what becomes of a row for which the processor raises: `"reject"` sets it aside with the error,
-            `"fail"` lets the query fail. Default: the first if there is a directory for it.
-        rejects: the directory for rows that were set aside. Default: `rejects` in that of the state.
+        processor : Processor
+            What is done. It sees all columns of the DataFrame; each worker holds its rows of a micro-batch in memory.
+        state : str
+            Directory or URI in which the state lives. A stream needs one of its own, a batch job none.
+        order_by : str
+            Column that orders the rows of a key within a micro-batch. Default: in order of arrival, source by source.
+        time : str
+            Column of event times. The clock is then the latest of them before the micro-batch, less `watermark`, and
+            rows before it are rejected. Default: the clock of the micro-batch.
+        watermark : str
+            How late rows may come, by `time`.
+        on_error : str
+            What happens to a row for which the processor raises: `"reject"` sets it aside with the error, `"fail"`
+            fails the query. Default: `"reject"` if there is a directory for it.
+        rejects : str
+            Directory for rejects. Default: `rejects` in that of the state.
         """
-        if isinstance(self.grouping, Auto):
-            even = Even(workers=self.grouping.n_workers, single_owner=True)
-            return replace(self, grouping=even).stateful(
+        if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
+            return self._with_single_owner(self.grouping).stateful(
                 processor, state=state, order_by=order_by, time=time, watermark=watermark, on_error=on_error,
                 rejects=rejects,
             )  # fmt: skip
         if not isinstance(processor, Processor):
-            raise SkewlessError(f"stateful takes a Processor; got {processor!r}")
+            raise ConfigurationError(subject="processor", expected="a Processor", value=processor)
         require_single_owner(self.grouping)
-        if self.windowing is not None:
-            raise SkewlessError("stateful takes the rows as they are: leave out window, and let the processor cut time")
         for what, column in (("order", order_by), ("time", time)):
             if column is not None:
                 require_column(self.df, column, what)
         if self.df.isStreaming and state is None:
-            raise SkewlessError("a stream needs a directory for its state, to which all executors have access: state=…")
+            raise ConfigurationError(
+                "a stream needs a directory for its state, which all executors can reach",
+                subject="state",
+                hint="set {state}",
+            )
         self._check({})
         if rejects is None and state is not None:
             rejects = f"{state.rstrip('/')}/rejects"
         if on_error == "reject" and rejects is None:
-            raise SkewlessError("on_error='reject' needs a directory for what is set aside: rejects='/shared/dir'")
+            raise ConfigurationError(
+                "on_error='reject' needs a directory", subject="rejects", hint="set {rejects}"
+            )
         columns = self.df.columns
         safe = safe_names(columns)
         keys = [safe[columns.index(key)] for key in self.keys]
@@ -257,7 +336,7 @@ class Grouped:
             store=StateStore(uri=state, schema=processing.state_schema) if self.df.isStreaming and state else None,
             rejects=None if rejects is None else BatchDirectory(rejects),
         )
-        routed = worker_and_arrival(keys, self.grouping, self.ledger, self.seed, work.n_substreams)
+        routed = worker_and_arrival(keys, self._routing, work.n_substreams)
         sent = rows.withColumn(WORKER, routed).select(
             *safe,
             sf.col(f"{WORKER}.worker").alias(WORKER),
@@ -275,7 +354,7 @@ class Grouped:
         return worked.select(*(sf.col(new).alias(old) for old, new in zip(named, output.names, strict=True)))
 
     def _arrow(self, schema: StructType, names: Sequence[str] | None = None) -> pa.Schema:
-        """Give a schema as Spark hands it to Python, with other names if there are."""
+        """Return a schema as Spark hands it to Python, under other names if there are any."""
         timezone = str(self.df.sparkSession.conf.get("spark.sql.session.timeZone"))
         fields = to_arrow_schema(schema, timezone=timezone)
         return pa.schema([field.with_name(name) for field, name in zip(fields, names or fields.names, strict=True)])
@@ -285,7 +364,9 @@ class Grouped:
             return None
         kind = self.df.schema[time].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType):
-            raise SkewlessError(f"column {time!r} must be a timestamp to tell the time; it is {kind.simpleString()}")
+            raise ColumnError(
+                f"column {time!r} must be a timestamp to tell the time; it is {kind.simpleString()}", subject="time"
+            )
         return EventTime(column=time, delay_ms=micros_of(self.df.sparkSession, watermark) // 1000)
 
     def _watermarked(self) -> DataFrame:
@@ -294,9 +375,17 @@ class Grouped:
             return self.df
         return self.df.withWatermark(windowing.time, windowing.watermark)
 
-    def _exchange(self, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-        worker = worker_column(keys, self.grouping, self.ledger, self.seed)
-        return rows.withColumn(WORKER, worker).repartitionById(self.grouping.n_workers, WORKER)
+    def _exchange(self, rows: DataFrame, keys: Sequence[str], worker: str = WORKER) -> DataFrame:
+        return rows.withColumn(worker, worker_column(keys, self._routing)).repartitionById(
+            self.grouping.n_workers, worker
+        )
+
+    @property
+    def _routing(self) -> Routing:
+        return Routing(grouping=self.grouping, ledger=self.ledger, seed=self.seed, keys=self.keys)
+
+    def _with_single_owner(self, auto: Auto) -> Grouped:
+        return replace(self, grouping=replace(auto, single_owner=True))
 
     def _work(self, columns: Sequence[str], combiners: Mapping[str, Combiner], *, packed: bool) -> Work:
         work = Work(
@@ -312,51 +401,92 @@ class Grouped:
         spark, windowing = self.df.sparkSession, self.windowing
         duration = micros_of(spark, windowing.duration)
         pane = duration if windowing.slide is None else gcd(duration, micros_of(spark, windowing.slide))
-        offset = 0 if windowing.start is None else micros_of(spark, windowing.start)
+        offset = 0 if windowing.start is None else micros_of(spark, windowing.start, signed=True)
         return replace(work, time=windowing.time, pane_us=pane, offset_us=offset)
+
+    def _named(self, unnamed: Sequence[Combiner], named: Mapping[str, Combiner]) -> dict[str, Combiner]:
+        """Return all combiners by the name of their column; refuse names that Spark could not tell apart."""
+        labelled = [(getattr(combiner, "label", "result"), combiner) for combiner in unnamed]
+        taken = [*self.keys, *([] if self.windowing is None else [WINDOW])]
+        for name, _ in (*labelled, *named.items()):
+            if clash := next((other for other in taken if self._same_name(name, other)), None):
+                what = "a key column" if clash in self.keys else "the window" if clash == WINDOW else "another result"
+                raise ColumnError(
+                    f"result {name!r} has the name of {what}"
+                    + ("" if clash == name else f", {clash!r}, as Spark ignores case (spark.sql.caseSensitive)"),
+                    hint="name it with a keyword of its own, as in total=Sum('x')",
+                )
+            taken.append(name)
+        if not unnamed and not named:
+            raise ConfigurationError("agg needs at least one combiner; got none", hint="write for example n=Count()")
+        return {**dict(labelled), **named}
+
+    def _same_name(self, one: str, other: str) -> bool:
+        return same_name(self.df.sparkSession, one, other)
 
     def _check(self, combiners: Mapping[str, Combiner]) -> None:
         """Refuse before the query starts what would fail, or be wrong, later."""
         for name, combiner in combiners.items():
             if not isinstance(combiner, Combiner):
-                raise SkewlessError(
-                    f"{name}={combiner!r} is not a combiner: partial results must be mergeable. Use one of "
-                    "skewless.combiners, or a class of your own derived from them; whole groups go through apply"
+                raise ConfigurationError(
+                    f"{name}={combiner!r} is not a combiner: partial results must be mergeable",
+                    hint="use one of skewless.combiners, or a class of your own derived from them; for whole groups "
+                    "there is apply",
                 )
             for column in combiner.columns:
                 require_column(self.df, column, f"input of {name}")
         require_retry_guards(self.df.sparkSession)
         if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
-            raise SkewlessError(
-                f"{self.grouping.name!r} must know all rows ahead: it is a yardstick for simulations. Take 'even'"
+            raise ConfigurationError(
+                f"{self.grouping.name!r} must know all rows in advance: it is a baseline for simulations",
+                subject="grouping",
+                hint="choose 'even'",
             )
         if self.df.isStreaming and self.ledger is None:
-            raise SkewlessError(
-                "a stream needs a ledger, in which sources hand on what they learned: ledger='/shared/dir'"
+            raise ConfigurationError(
+                "a stream needs a ledger, in which sources share what they learned",
+                subject="ledger",
+                hint="set {ledger} to a directory that all executors can reach",
             )
         if self.ledger is not None:
-            parameters = {key: value for key, value in asdict(self.grouping).items() if key != "workers"}
-            self.ledger.claim(
-                {
-                    "grouping": self.grouping.name,
-                    "parameters": parameters,
-                    "workers": self.grouping.n_workers,
-                    "keys": list(self.keys),
-                    "seed": self.seed,
-                }
-            )
+            self.ledger.require_owner(self._routing.fingerprint)
+
+
+class Windowed:
+    """A grouped DataFrame whose rows are cut into windows of time; made by `Grouped.window`."""
+
+    def __init__(self, grouped: Grouped) -> None:
+        self._grouped = grouped
+
+    def agg(self, *unnamed: Combiner, **named: Combiner) -> DataFrame:
+        """Aggregate per key and window; the column `window` comes after the keys.
+
+        Parameters
+        ----------
+        unnamed : Combiner
+            As in `Grouped.agg`.
+        named : Combiner
+            As in `Grouped.agg`.
+        """
+        return self._grouped.agg(*unnamed, **named)
 
 
 def _window_field(time: DataType) -> StructField:
     return StructField(WINDOW, StructType([StructField("start", time), StructField("end", time)]))
 
 
-def _without_worker(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unused(name: str, columns: Sequence[str]) -> str:
+    """Return a column name that starts with `name` and that no column has."""
+    taken = {column.lower() for column in columns}
+    return next(one for one in (name, *(f"{name}_{number}" for number in count())) if one not in taken)
+
+
+def _without(worker: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Hide the worker, by which the rows are grouped as well, from a function of (frame) or (key, frame)."""
     takes_key = len(signature(function).parameters) > 1
 
     def call(key: tuple[Any, ...], frame: Any) -> Any:
-        rows = frame.drop(columns=[WORKER])
+        rows = frame.drop(columns=[worker])
         return function(key[1:], rows) if takes_key else function(rows)
 
     return call

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -13,11 +12,9 @@ from skewless.combiners import Combiner
 from skewless.diagnosis.diagnosis import Diagnosis, check_request
 from skewless.diagnosis.diagnosis import diagnose as diagnose_distribution
 from skewless.diagnosis.key_distribution import CLASSES, HEAD, LONGEST_NAME, KeyDistribution, by_size
-from skewless.errors import SkewlessError
-from skewless.spark.columns import require_keys
+from skewless.errors import ConfigurationError
+from skewless.spark.columns import PARTITIONS, require_keys, shuffle_partitions
 from skewless.spark.merge import quoted, safe_names
-
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 def diagnose(
@@ -33,22 +30,39 @@ def diagnose(
     label: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
-    """Read a batch DataFrame once, and tell how skewed its keys are, what groupings make of them, and which to use.
+    """Read a batch DataFrame once; report how skewed its keys are, how groupings would spread them, and which to use.
 
     Parameters
     ----------
-    keys: the columns of the key, one by one or as a list; null is a key.
-    workers: partitions that the rows would be spread over; default: `spark.sql.shuffle.partitions`.
-    groupings, aggregates, streaming, top, seed, progress: as in `skewless.diagnosis.diagnosis`.
-    sources: map tasks that would route side by side.
-    label: the name of the data in the report; default: the keys.
+    df : DataFrame
+        The rows; not a stream.
+    keys : str or sequence of str
+        The key columns, one by one or as a list; null is a key.
+    workers : int
+        Partitions that the rows would be spread over. Default: `spark.sql.shuffle.partitions`.
+    groupings : sequence of str
+        Groupings to compare. Default: as in `skewless.diagnosis.diagnosis`.
+    aggregates : sequence of str or Combiner
+        What is to be computed per key, where that is known.
+    streaming : bool
+        Whether the rows would come as a stream.
+    sources : int
+        Map tasks that would route side by side.
+    top : int
+        Keys that the report names.
+    seed : int
+        Seed of the groupings.
+    label : str
+        Name of the data in the report. Default: the keys.
+    progress : callable
+        Called with a line of text at every step.
 
-    Example
-    -------
+    Examples
+    --------
     `print(diagnose(df, "customer", workers=32))`
     """
     columns = [name for key in keys for name in ([key] if isinstance(key, str) else key)]
-    n_workers = _partitions(df) if workers is None else workers
+    n_workers = shuffle_partitions(df.sparkSession) if workers is None else workers
     check_request(n_workers, groupings, aggregates, sources, top, seed)
     return diagnose_distribution(
         count_keys(df, columns, label=", ".join(columns) if label is None else label),
@@ -59,7 +73,7 @@ def diagnose(
         sources=sources,
         top=top,
         seed=seed,
-        workers_from=_PARTITIONS if workers is None else "",
+        workers_from=PARTITIONS if workers is None else "",
         progress=progress,
     )
 
@@ -67,16 +81,17 @@ def diagnose(
 def count_keys(df: DataFrame, keys: Sequence[str], *, label: str) -> KeyDistribution:
     """Count the rows of each key in one pass: exact, all of it in Spark's own aggregates.
 
-    Spark counts on the map side, so that a hot key does not hurt. It exchanges one row per key and map task; with more
-    keys than memory it goes on on disk. A sketch (`approx_top_k`) would exchange less, but would tell neither the
-    number of keys nor how rows lie on the tail. To the driver come the largest 1,000 keys of each of at most 64 classes
-    of size, however many keys there are.
+    Spark counts on the map side, so a hot key does not hurt. It exchanges one row per key and map task, and spills to
+    disk where keys exceed memory. A sketch (`approx_top_k`) would exchange less, but would show neither the number of
+    keys nor the tail. The driver receives the largest 1,000 keys of each of at most 64 size classes, however many keys
+    there are.
     """
     require_keys(df, keys, "diagnose")
     if df.isStreaming:
-        raise SkewlessError(
-            "diagnose reads a DataFrame to its end, which a stream does not have: give it a batch DataFrame of the "
-            "same data, or look at the running query with `skewless watch LEDGER`"
+        raise ConfigurationError(
+            "diagnose reads a DataFrame to its end, which a stream does not have",
+            subject="df",
+            hint="pass a batch DataFrame of the same data, or observe the running query with `skewless watch LEDGER`",
         )
     found = _classes(df, keys).collect()
     largest = [key for row in found for key in row["largest"]]
@@ -91,7 +106,7 @@ def count_keys(df: DataFrame, keys: Sequence[str], *, label: str) -> KeyDistribu
 
 
 def _classes(df: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Give per number of binary digits of a key's count: how many keys and rows there are, and the largest keys."""
+    """Return, per number of binary digits of a key's count, the number of keys and rows, and the largest keys."""
     names = safe_names(keys)
     rows = df.select(*(sf.col(quoted(key)).alias(name) for key, name in zip(keys, names, strict=True)))
     counts = rows.groupBy(*names).agg(sf.count("*").alias("n")).withColumn("hash", sf.xxhash64(*names))
@@ -105,10 +120,3 @@ def _classes(df: DataFrame, keys: Sequence[str]) -> DataFrame:
         return sf.struct(key["n"].alias("n"), key["hash"].alias("hash"), sf.array(*texts).alias("texts"))
 
     return classes.withColumn("largest", sf.transform("largest", written))
-
-
-def _partitions(df: DataFrame) -> int:
-    text = str(df.sparkSession.conf.get(_PARTITIONS))
-    if not text.isdecimal():
-        raise SkewlessError(f"{_PARTITIONS} is {text!r}, not a number: say how many with workers=")
-    return int(text)

@@ -6,9 +6,11 @@ batch through the ledger; in a batch job it lives for the task.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings import Coordinated, Grouping, Router, pass_barrier
 from skewless.processors.substreams import represented
 from skewless.spark.deploy.kernels import log_compilation
@@ -31,28 +33,30 @@ _GUARDS: Final = (
 )
 _POSITION_BITS: Final = 40  # of a row's arrival; above them is the source
 
+_log: Final = logging.getLogger(__name__)
+
 
 def require_retry_guards(spark: SparkSession) -> None:
     """Refuse to route where a lost executor could make the answer wrong."""
     for guard in _GUARDS:
         if spark.conf.get(guard, "true") != "true":
-            raise SkewlessError(
-                f"{guard} is off: a retried task could lose or double rows. Set it to true (Spark's default)"
+            raise ConfigurationError(
+                f"{guard} is off: a retried task could lose or double rows", hint="set it to true (Spark's default)"
             )
 
 
 def micro_batch() -> int | None:
-    """Give the number of the micro-batch that the current task belongs to, None in a batch job."""
+    """Return the number of the micro-batch that the current task belongs to, None in a batch job."""
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
     return None if batch is None else int(batch)
 
 
 def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | None, source: int) -> Router:
-    """Make the router of a source for one micro-batch: from what the last batch left, or from scratch.
+    """Return the router of a source for one micro-batch: from what the last batch left, or from scratch.
 
-    The barrier has the time of the last batch, not of this one. So the router depends on the ledger alone, and whoever
-    looks into it, workers without a row included, knows who owns what.
+    The barrier has the time of the last batch, not of this one. So the router depends on the ledger alone, and every
+    reader of it, workers without a row included, knows who owns what.
     """
     # Owners are single only if all sources make the same plan, so they must know the same.
     must_agree = grouping.single_owner and isinstance(grouping, Coordinated)
@@ -66,42 +70,85 @@ def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | Non
     return grouping.succeed(dict(zip(left, states, strict=True)), source)
 
 
-def worker_column(keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int) -> Column:
-    """Give the column of the worker that each row goes to."""
+@dataclass(frozen=True, kw_only=True)
+class Routing:
+    """What sources need to know to route; shipped to the executors.
+
+    Parameters
+    ----------
+    grouping : Grouping
+        Which worker each key goes to.
+    ledger : Ledger
+        Where sources share what they learned; None in a batch job that nobody observes.
+    seed : int
+        Seed of the routers.
+    keys : tuple of str
+        The key columns by the names that the user gave them: part of what a ledger belongs to.
+    """
+
+    grouping: Grouping
+    ledger: Ledger | None
+    seed: int
+    keys: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What a ledger belongs to."""
+        parameters = {name: value for name, value in asdict(self.grouping).items() if name != "workers"}
+        return {
+            "grouping": self.grouping.name,
+            "parameters": parameters,
+            "workers": self.grouping.n_workers,
+            "keys": list(self.keys),
+            "seed": self.seed,
+        }
+
+    def start(self, batch: int | None, source: int) -> Router:
+        """Return the router of a source for one micro-batch, and claim the ledger for this query if nobody has."""
+        if self.ledger is not None:
+            try:
+                self.ledger.claim(self.fingerprint)
+            except StorageError as error:
+                if not batch:  # later on, a ledger that is out of reach costs balance only
+                    raise
+                _log.warning("%s", error)
+        return begin(self.grouping, self.ledger, self.seed, batch, source)
+
+
+def worker_column(keys: Sequence[str], routing: Routing) -> Column:
+    """Return the column of the worker that each row goes to."""
 
     def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        return _route(grouping, ledger, seed, batches)
+        return _route(routing, batches)
 
     def skewless_route_untimed(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return _route(grouping, None, seed, ((hashes, None) for hashes in batches))
+        return _route(routing, ((hashes, None) for hashes in batches))
 
-    return _column(keys, skewless_route_untimed if ledger is None else skewless_route, "int", timed=ledger is not None)
+    timed = routing.ledger is not None
+    return _column(keys, skewless_route if timed else skewless_route_untimed, "int", timed=timed)
 
 
-def worker_and_arrival(
-    keys: Sequence[str], grouping: Grouping, ledger: Ledger | None, seed: int, n_substreams: int
-) -> Column:
-    """Give a column of two: `worker`, which owns the row's substream, and `arrival`, the row's place in the order.
+def worker_and_arrival(keys: Sequence[str], routing: Routing, n_substreams: int) -> Column:
+    """Return a column of two: `worker`, which owns the row's substream, and `arrival`, the row's place in the order.
 
-    Rows are ordered source by source, and in each as it gives them: so are they in every attempt, if the sources are.
+    Rows are ordered source by source, and within a source as it reads them: the same in every attempt, if the sources
+    are.
     """
 
     def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        return _with_arrival(_route(grouping, ledger, seed, _represented(batches, n_substreams)))
+        return _with_arrival(_route(routing, _represented(batches, n_substreams)))
 
     def skewless_route_untimed(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         timeless = ((hashes, None) for hashes in batches)
-        return _with_arrival(_route(grouping, None, seed, _represented(timeless, n_substreams)))
+        return _with_arrival(_route(routing, _represented(timeless, n_substreams)))
 
-    function = skewless_route_untimed if ledger is None else skewless_route
-    return _column(keys, function, "struct<worker int, arrival bigint>", timed=ledger is not None)
+    timed = routing.ledger is not None
+    function = skewless_route if timed else skewless_route_untimed
+    return _column(keys, function, "struct<worker int, arrival bigint>", timed=timed)
 
 
 def _column(keys: Sequence[str], function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool) -> Column:
-    """Let Python see the hash of each row and nothing else but the clock.
-
-    Without a ledger there is no history and nobody looks on: the clock stands still, and only the hash goes to Python.
-    """
+    """Send the hash of each row to Python, with the clock where there is a ledger to write it to, and nothing else."""
     clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
     routed = arrow_udf(function, kind).asNondeterministic()  # type: ignore[call-overload]
     column: Column = routed(sf.xxhash64(*keys), clock) if timed else routed(sf.xxhash64(*keys))
@@ -129,9 +176,7 @@ def _source() -> int:
     return context.partitionId()
 
 
-def _route(
-    grouping: Grouping, ledger: Ledger | None, seed: int, batches: Iterable[tuple[pa.Array, pa.Array | None]]
-) -> Iterator[pa.Array]:
+def _route(routing: Routing, batches: Iterable[tuple[pa.Array, pa.Array | None]]) -> Iterator[pa.Array]:
     """Route the batches of one task."""
     log_compilation()
     source, batch = _source(), micro_batch()
@@ -140,8 +185,8 @@ def _route(
     for hashes, clock in batches:
         if router is None and len(hashes):
             now_ms = 0 if clock is None else clock[0].as_py()
-            router = begin(grouping, ledger, seed, batch, source)
+            router = routing.start(batch, source)
         workers = np.empty(0, np.int32) if router is None else router.route(hashes.to_numpy().view(np.uint64), now_ms)
         yield pa.array(workers)
-    if router is not None and ledger is not None:
-        ledger.write_source(batch or 0, source, router.snapshot(), now_ms)
+    if router is not None and routing.ledger is not None:
+        routing.ledger.write_source(batch or 0, source, router.snapshot(), now_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -76,7 +77,7 @@ def file_of(batch: int, name: str) -> str:
 class BatchDirectory:
     """Files below a directory, most of them in the folder of a micro-batch.
 
-    `names`, `read`, `open`, `write` and `remove` are all that ever touches the file system; paths are relative to the
+    `names`, `read`, `open`, `write`, `create` and `remove` are all that ever touches the file system; paths are relative to the
     directory. Each raises one of `FAILURES`.
 
     Parameters
@@ -120,6 +121,22 @@ class BatchDirectory:
         except FAILURES:
             _discard(system, temporary)
             raise
+
+    def create(self, path: str, content: bytes) -> None:
+        """Write a file unless there is one: of several writers the first wins, for certain on local file systems.
+
+        `pyarrow.fs` has no such operation for object stores: of writers within the same moment, the last wins there.
+        """
+        system, place = self._locate(path)
+        if not isinstance(system, fs.LocalFileSystem):
+            self.write(path, content)
+            return
+        temporary = f"{path}.{uuid4().hex}"
+        self.write(temporary, content)
+        written = Path(self._locate(temporary)[1])
+        with suppress(FileExistsError):
+            Path(place).hardlink_to(written)
+        written.unlink()
 
     def remove(self, folder: str) -> None:
         """Remove a folder with all its files."""

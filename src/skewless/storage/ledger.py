@@ -56,32 +56,40 @@ class Ledger:
         return BatchDirectory(self.uri)
 
     def claim(self, fingerprint: Mapping[str, Any]) -> None:
-        """Take the directory for a query, before it starts; refuse one whose states another configuration wrote.
+        """Take the directory for a query, unless it has it already; refuse that of another configuration.
+
+        Of two queries that claim an empty directory at the same time, one gets it.
 
         Parameters
         ----------
         fingerprint : mapping
             What must be the same in every run that uses the directory; text and numbers only.
         """
+        while not self.require_owner(fingerprint):
+            content = (json.dumps(_as_json(fingerprint), indent=2) + "\n").encode()
+            try:
+                self.directory.create(_OWNER, content)
+            except FAILURES as error:
+                raise StorageError(f"cannot write the ledger {self.uri}: {error}", subject="ledger") from error
+
+    def require_owner(self, fingerprint: Mapping[str, Any]) -> bool:
+        """Whether a query of this configuration has claimed the directory; refuse that of another one."""
         new = _as_json(fingerprint)
         old = self.owner()
         if old is None:
-            try:
-                self.directory.write(_OWNER, (json.dumps(new, indent=2) + "\n").encode())
-            except FAILURES as error:
-                raise StorageError(f"cannot write the ledger {self.uri}: {error}", subject="ledger") from error
-            return
+            return False
         differences = [
             f"{name} {_shown(old, name)} → {_shown(new, name)}"
             for name in sorted({*old, *new})
             if _shown(old, name) != _shown(new, name)
         ]
         if differences:
-            raise StorageError(
+            raise ConfigurationError(
                 f"the ledger {self.uri} belongs to another configuration: {', '.join(differences)}",
                 subject="ledger",
                 hint=_ANOTHER,
             )
+        return True
 
     def owner(self) -> dict[str, Any] | None:
         """Return the fingerprint of the query that claimed the directory; None if there is none."""

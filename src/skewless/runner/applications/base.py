@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from skewless.combiners import Combiner, Count
 from skewless.errors import ColumnError, ConfigurationError, InputError, UnknownNameError
 from skewless.runner.applications.extraction import Extraction
-from skewless.spark.grouped import Grouped
+from skewless.spark.grouped import Grouped, Windowed
 
 TIME: Final = "time"
 """The role of the column that windows are cut by; inputs read it for every application."""
@@ -98,7 +98,7 @@ class Application:
         """Return the table that `parse` is about; refuse one that lacks something."""
         return table
 
-    def compute(self, grouped: Grouped) -> DataFrame:
+    def compute(self, grouped: Grouped | Windowed) -> DataFrame:
         """Compute the result through a grouping."""
         return grouped.agg(**self.combiners)
 
