@@ -284,9 +284,7 @@ def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
         "cannot read the output of Misspelt, 'n bigintt'": lambda: keyed.stateful(Misspelt()),
         "gets the key columns in any case: leave k out": lambda: keyed.stateful(KeyAgain()),
         "processor must be a Processor; got <class": lambda: keyed.stateful(Chain),  # type: ignore[arg-type]
-        "on_error='reject' needs a directory. Set rejects": lambda: keyed.stateful(
-            Chain(), on_error="reject"
-        ),
+        "on_error='reject' needs a directory. Set rejects": lambda: keyed.stateful(Chain(), on_error="reject"),
         "on_error must be 'reject' or 'fail'": lambda: keyed.stateful(Chain(), on_error="ignore"),  # type: ignore[arg-type]
     }
     for message, attempt in attempts.items():

@@ -309,9 +309,7 @@ class Grouped:
         if rejects is None and state is not None:
             rejects = f"{state.rstrip('/')}/rejects"
         if on_error == "reject" and rejects is None:
-            raise ConfigurationError(
-                "on_error='reject' needs a directory", subject="rejects", hint="set {rejects}"
-            )
+            raise ConfigurationError("on_error='reject' needs a directory", subject="rejects", hint="set {rejects}")
         columns = self.df.columns
         safe = safe_names(columns)
         keys = [safe[columns.index(key)] for key in self.keys]
