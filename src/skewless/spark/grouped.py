@@ -476,7 +476,7 @@ def _window_field(time: DataType) -> StructField:
 def _unused(name: str, columns: Sequence[str]) -> str:
     """Return a column name that starts with `name` and that no column has."""
     taken = {column.lower() for column in columns}
-    return next(one for one in (name, *(f"{name}_{number}" for number in count())) if one not in taken)
+    return next(one for number in count() if (one := f"{name}_{number}" if number else name) not in taken)
 
 
 def _without(worker: str, function: Callable[..., Any]) -> Callable[..., Any]:
