@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
@@ -19,6 +21,8 @@ from skewless.processors import KeyState, Processor
 from skewless.spark import Grouped, Ledger, Windowed, explain, group
 
 pytestmark = pytest.mark.spark
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # workers have no tests
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -116,7 +120,7 @@ def test_apply_takes_the_default_grouping_and_a_column_called_as_ours(spark: Spa
 @pytest.mark.parametrize("more", [{}, {"top": ApproxTopK("window", 1)}], ids=["native", "python"])
 def test_columns_may_be_called_as_ours_are(spark: SparkSession, more: dict[str, Combiner]) -> None:
     """Names that are in use inside: of the worker, of renamed columns, of windows, and of states."""
-    names = ["skewless_0", "skewless_worker", "n__count", "skewless_result_0", "skewless_time"]
+    names = ["skewless_0", "skewless_worker", "n__count", "skewless_result_0"]
     columns = {name: f"id % {number + 2}" for number, name in enumerate(names)}
     df = numbers(spark, **columns, window="id", ts="timestamp_seconds(id * 7)")
     expected = df.groupBy(*names).agg(sf.count("*").alias("n"), sf.sum("window").alias("skewless_1"))
@@ -144,6 +148,9 @@ def test_names_that_spark_cannot_tell_apart_are_refused_with_the_right_advice(sp
         "key column 'window' has the name of the column of windows. Rename it before group": lambda: group(
             df, "window"
         ).window("ts", "1 hour"),
+        "column 'skewless_rows' has a name that is used inside. Rename it before group": lambda: group(
+            numbers(spark, skewless_rows="id"), "skewless_rows"
+        ).agg(n=Count()),
         "key column 'k' is named twice. Name it once": lambda: group(df, "k", "k"),
         "input of n column 'x' is ambiguous: there are 'x', 'X'. Rename or drop": lambda: group(both, "k").agg(
             n=Sum("x")

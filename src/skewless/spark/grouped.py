@@ -43,13 +43,14 @@ from skewless.spark.merge import (
 )
 from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
-from skewless.spark.work import Cost, Work
+from skewless.spark.work import PANE, ROWS, Cost, Work
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 from skewless.storage.state_store import StateStore
 
 WORKER: Final = "skewless_worker"
 COMBINED: Final = "skewless_result_"
+RESERVED: Final = frozenset({PANE, ROWS, TIME})
 
 
 def group(
@@ -185,11 +186,11 @@ class Grouped:
         """
         by_name = self._named(unnamed, named)
         self._check(by_name)
-        # Inside the query combiners have names of their own, which no column of the user's can have.
-        combiners = {f"{COMBINED}{number}": combiner for number, combiner in enumerate(by_name.values())}
         time = [] if self.windowing is None else [self.windowing.time]
-        read = [column for combiner in combiners.values() for column in combiner.columns]
+        read = [column for combiner in by_name.values() for column in combiner.columns]
         columns = list(dict.fromkeys([*self.keys, *time, *read]))
+        inner = _unused_prefix(COMBINED, columns)  # inside the query, results have names that no column has
+        combiners = {f"{inner}{number}": combiner for number, combiner in enumerate(by_name.values())}
         safe = safe_names(columns)
         renamed = [sf.col(quoted(column)).alias(name) for column, name in zip(columns, safe, strict=True)]
         rows = self._watermarked().select(*renamed)
@@ -210,7 +211,7 @@ class Grouped:
             ends = any("spark.watermarkDelayMs" in schema[TIME].metadata for _ in time)
             merged = merge_in_python(partials, keys, self.windowing, merger, output, self.output_mode, ends=ends)
         kept = [sf.col(name).alias(key) for key, name in zip(self.keys, keys, strict=True)]
-        values = [sf.col(inner).alias(name) for inner, name in zip(combiners, by_name, strict=True)]
+        values = [sf.col(old).alias(name) for old, name in zip(combiners, by_name, strict=True)]
         return merged.select(*kept, *(WINDOW for _ in time), *values)
 
     def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
@@ -433,6 +434,12 @@ class Grouped:
                 )
             for column in combiner.columns:
                 require_column(self.df, column, f"input of {name}")
+        for column in (*self.keys, *(column for combiner in combiners.values() for column in combiner.columns)):
+            if column in RESERVED:
+                raise ColumnError(
+                    f"column {column!r} has a name that is used inside",
+                    hint="rename it before group, with df.withColumnRenamed",
+                )
         require_retry_guards(self.df.sparkSession)
         if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
             raise ConfigurationError(
@@ -477,6 +484,13 @@ def _unused(name: str, columns: Sequence[str]) -> str:
     """Return a column name that starts with `name` and that no column has."""
     taken = {column.lower() for column in columns}
     return next(one for number in count() if (one := f"{name}_{number}" if number else name) not in taken)
+
+
+def _unused_prefix(prefix: str, columns: Sequence[str]) -> str:
+    """Return a prefix that no column starts with."""
+    while any(column.startswith(prefix) for column in columns):
+        prefix += "_"
+    return prefix
 
 
 def _without(worker: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -152,12 +152,12 @@ def merge_partition(merger: Merger, by: Sequence[str], batches: Iterator[pa.Reco
     partials: Partials | None = None
     for batch in batches:
         columns = [batch.column(name) for name in by]
-        keys = [pa.field(name, column.type) for name, column in zip(by, columns, strict=True)]
+        keys = [pa.field(f"skewless_by_{number}", column.type) for number, column in enumerate(columns)]
         if partials is None:
             partials = merger.partials(keys)
         partials.add_states(merger.unpack(batch.column(PACKED), keys, columns))
     if partials is not None:
-        yield from partials.results().to_batches()
+        yield from partials.results().rename_columns([*by, *merger.combiners]).to_batches()
 
 
 def merge_group(

@@ -77,8 +77,8 @@ def file_of(batch: int, name: str) -> str:
 class BatchDirectory:
     """Files below a directory, most of them in the folder of a micro-batch.
 
-    `names`, `read`, `open`, `write`, `create` and `remove` are all that ever touches the file system; paths are relative to the
-    directory. Each raises one of `FAILURES`.
+    `names`, `read`, `open`, `write`, `create` and `remove` are all that ever touches the file system; paths are
+    relative to the directory. Each raises one of `FAILURES`.
 
     Parameters
     ----------
