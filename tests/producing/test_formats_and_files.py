@@ -150,7 +150,7 @@ def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
 def test_a_file_is_not_written_over_unless_told(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("mine")
-    with pytest.raises(SkewlessError, match=r"keys.txt is there already: --force"):
+    with pytest.raises(SkewlessError, match=r"keys.txt exists already. Overwrite it with force"):
         write(feed_of(["a"]), path)
     assert path.read_text() == "mine"
     write(feed_of(["a"]), path, force=True)

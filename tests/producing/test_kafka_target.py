@@ -138,7 +138,7 @@ def test_a_password_is_not_shown_by_the_client_either() -> None:
 
 def test_a_topic_has_the_partitions_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KafkaTarget, "_make_topic", lambda *_: None)
-    with pytest.raises(SkewlessError, match=r"the topic 'clicks' has 3 partitions; got --partitions 5"):
+    with pytest.raises(SkewlessError, match=r"the topic 'clicks' has 3 partitions; got partitions 5"):
         target(partitions=5)
     with pytest.raises(SkewlessError, match="partitions must be a whole number of at least 1; got 0"):
         target(partitions=0)

@@ -29,7 +29,7 @@ def open_target(
     if where.startswith(SCHEME):
         address = Address.parse(where)
         if force:
-            raise SkewlessError("--force writes over a file: a topic is only ever added to")
+            raise SkewlessError("{force} overwrites a file: a topic is only ever added to", subject="force")
         chosen = choose_format(form or address.option("format", "") or None, feed)
         if isinstance(chosen, Csv):
             raise SkewlessError("a message is text or json; got csv")
@@ -40,9 +40,9 @@ def open_target(
         return KafkaTarget(address, chosen, key=key, partitions=partitions)
     if "://" in where:
         raise SkewlessError(f"send to {SCHEME}host:port/topic, to a file, or to - for standard output; got {where!r}")
-    for given, option in ((key, "--keyed"), (partitions, "--partitions")):
+    for given, option in ((key, "keyed"), (partitions, "partitions")):
         if given is not None:
-            raise SkewlessError(f"{option} is of a topic: a file has no messages")
+            raise SkewlessError(f"{{{option}}} is for topics: a file has no messages", subject=option)
     return FileTarget(where, choose_format(form, feed, "" if where == STDOUT else where), feed.columns, force=force)
 
 

@@ -61,7 +61,7 @@ def make_feed(
     if part not in PARTS:
         raise UnknownNameError("part to send", part, PARTS)
     if (stream is None) == (path is None):
-        raise SkewlessError("give one of --stream and --input, to say what to send")
+        raise SkewlessError("what to send is one of {stream} and {input}", subject="stream")
     require_at_least("seed", seed, 0)
     if tuples is not None:
         require_at_least("tuples", tuples, 1)
@@ -81,7 +81,9 @@ def _of_stream(stream: SyntheticStream, part: str, key: str | None, tuples: int 
         raise SkewlessError(f"only a file has lines: send the keys or the records of {stream.label}")
     if part == KEYS:
         if key is not None:
-            raise SkewlessError("--key names a column of a file, or of records: the keys of a stream have none")
+            raise SkewlessError(
+                "{key} names a column of a file, or of records: the keys of a stream have none", subject="key"
+            )
         pieces = (
             _as_keys(stream.slice(start, min(start + _PIECE, total), tuples=total, seed=seed))
             for start in range(0, total, _PIECE)
@@ -107,7 +109,7 @@ def _of_lines(file: DataFile, key: str | None, tuples: int | None) -> Feed:
     if file.kind == "parquet":
         raise SkewlessError(f"{file.path} has no lines: send its keys or its records")
     if key is not None:
-        raise SkewlessError(f"a line has no columns: leave out --key {key}, or send records")
+        raise SkewlessError("a line has no columns", subject="key", hint="leave out {key}, or send records")
     rows = _first(file.lines(), tuples)
     return Feed(label=Path(file.path).name, part=LINES, columns=("line",), rows=rows, tuples=tuples)
 

@@ -46,7 +46,7 @@ class FileTarget(Target):
         if path.is_dir():
             raise SkewlessError(f"{path} is a folder: give a file")
         if path.is_file() and not force:
-            raise SkewlessError(f"{path} is there already: --force writes over it")
+            raise SkewlessError(f"{path} exists already", hint="overwrite it with {force}")
         file = self._stack.enter_context(path.open("wb"))
         if not self._packed:
             return file

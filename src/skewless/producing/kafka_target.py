@@ -62,7 +62,8 @@ class KafkaTarget(Target):
         self._partitions = self._wait_for_topic()
         if partitions not in {None, self._partitions}:
             raise SkewlessError(
-                f"the topic {address.topic!r} has {self._partitions} partitions; got --partitions {partitions}"
+                f"the topic {address.topic!r} has {self._partitions} partitions; got {{partitions}} {partitions}",
+                subject="partitions",
             )
         self._turn = 0
 
@@ -151,7 +152,7 @@ class KafkaTarget(Target):
                 return found
             self._producer.poll(_MOMENT_S)
         place = f"{self._address.topic!r} at {self._address.servers}"
-        raise SkewlessError(f"there is no topic {place} ({self.trouble}): --partitions makes it")
+        raise SkewlessError(f"there is no topic {place} ({self.trouble})", hint="create it with {partitions}")
 
     def _look(self) -> int:
         try:

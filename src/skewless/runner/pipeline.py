@@ -279,7 +279,11 @@ class _Run:
         self._send_metrics(self._watch.look(finished=True))
         self._progress(self._watch.progress)
         app = pipeline.app
-        top = [plain_row(row) for row in most(result, app.values)]
+        largest = most(result, app.values)
+        hottest = largest  # every key has one row, or else its rows are added up
+        if "window_start" in result.columns:
+            hottest = most(result.groupBy("key").agg(sf.sum("n").alias("n")), ["n"])
+        counted = result.agg(sf.count("*"), sf.coalesce(sf.sum("n"), sf.lit(0))).collect()[0]
         wrong: list[dict[str, Any]] = []
         if pipeline.verify:
             plain = app.expected(self._opened.rows(False), pipeline.window)
@@ -300,7 +304,7 @@ class _Run:
             sources=self._sources(max(self._watch.tuples_of)) if tuples else pipeline.input.n_sources or 0,
             seed=pipeline.seed,
             batches=len(self._watch.tuples_of),
-            rows=result.count(),
+            rows=counted[0],
             seconds=seconds,
             throughput=own / seconds,
             stddev=total.stddev if total else 0.0,
@@ -310,8 +314,8 @@ class _Run:
             moved=total.moved if total else 0.0,
             latency_ms=total.latency_ms if total else {"p50": 0.0, "p95": 0.0, "p99": 0.0},
             load=total.loads if total else [0] * pipeline.grouping.n_workers,
-            hottest=self._watch.hottest(result),
-            top=top,
+            hottest=self._watch.hottest(hottest, counted[1]),
+            top=[plain_row(row) for row in largest],
             late_dropped=sum(dropped(report) for report in self._seen.values()),
             rejected=sum(reasons.values()),
             reasons=reasons,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -110,19 +110,24 @@ class Watch:
             return Progress(0, 0, 0.0)
         return Progress(self.last.total.tuples, len(self.tuples_of), self.last.total.stddev)
 
-    def hottest(self, result: DataFrame) -> list[dict[str, Any]]:
-        """Return the most frequent keys of a result, their share, and how many workers they were on."""
-        per_key = result.groupBy("key").agg(sf.sum("n").alias("n"))
-        total = result.agg(sf.sum("n")).first()
-        tuples = (total[0] if total is not None else None) or 1
+    def hottest(self, rows: Sequence[Row], tuples: int) -> list[dict[str, Any]]:
+        """Return the most frequent keys of a result, their share, and how many workers they were on.
+
+        Parameters
+        ----------
+        rows : sequence of Row
+            The most frequent keys, with their `n`.
+        tuples : int
+            The sum of `n` over all keys.
+        """
         return [
             {
                 "key": _plain(row["key"]),
                 "tuples": row["n"],
-                "share": row["n"] / tuples,
+                "share": row["n"] / (tuples or 1),
                 "workers": len(self.workers_of["null" if row["key"] is None else str(row["key"])]),
             }
-            for row in most(per_key, ["n"])
+            for row in rows
         ]
 
 

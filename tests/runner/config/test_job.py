@@ -24,7 +24,7 @@ from skewless.runner.applications.catalogue import APPS
 from skewless.runner.applications.sql import SqlApplication
 from skewless.runner.config.combiner_syntax import make_combiner
 from skewless.runner.config.job import Job, make_job
-from skewless.runner.config.names import FLAGS
+from skewless.runner.config.names import FLAGS, NAMES
 from skewless.runner.config.schema import SCHEMA_FILE, as_text, make_schema
 from skewless.runner.config.tables import Definition
 from skewless.runner.inputs.file import FileInput
@@ -63,9 +63,16 @@ def options() -> dict[str, Any]:
     return {max(one.opts, key=len): one for one in RUN.params if one.name not in {"help", "pipeline_file", "context"}}
 
 
-def test_every_flag_has_its_place_in_the_file() -> None:
+def test_every_flag_and_every_parameter_has_its_place_in_the_file() -> None:
     assert set(options()) == set(FLAGS)
     assert len(set(FLAGS.values())) == len(FLAGS)
+    schema = make_schema()
+    for key, _ in NAMES.values():
+        table = schema
+        for part in key.split("."):
+            reference = table["properties"][part]
+            reference = next(iter(reference.get("anyOf", [])), reference)  # a table, or null
+            table = schema["$defs"][reference["$ref"].rpartition("/")[2]] if "$ref" in reference else reference
 
 
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag not in {"--set", "--column"}])
@@ -96,6 +103,16 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     assert (made.pipeline.rejects, made.pipeline.verify, made.query.name) == ("out.rejects", True, "p")
     assert made.pipeline.input == NamedStream(name="trades-0.001", seed=5)
     assert made.query.tags == {"grouping": "dynamic_key"}
+
+
+def test_errors_of_parameters_set_by_flags_name_them(tmp_path: Path) -> None:
+    text = '[grouping]\nname = "even"\nhalf_life_s = 60'
+    (found,) = errors(tmp_path, text, set={"slack": 7.0})
+    assert found.startswith("--set slack")
+    (found,) = errors(tmp_path, text, set={"slak": 7.0})
+    assert found == "--set slak: unknown; did you mean slack?"
+    (found,) = errors(tmp_path, 'window = "1m"', trigger="1s")
+    assert found == "--trigger has no effect without follow. Set follow as well"
 
 
 def test_a_flag_takes_the_place_of_what_it_excludes(trades: Path) -> None:

@@ -180,7 +180,7 @@ def reason_of(error: BaseException) -> str:
     if missing and "python worker" in text.lower():
         return (
             f"the Python of the executors has no module {missing[1]!r}: install skewless[spark] there, or give them a "
-            "packed environment (skewless pack environment.tar.gz, then --archive environment.tar.gz)"
+            "packed environment (`skewless pack`) as archive"
         )
     java = re.findall(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", text, re.MULTILINE)
     python = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
