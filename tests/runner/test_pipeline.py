@@ -189,7 +189,7 @@ def test_bad_inputs_are_one_line(spark: SparkSession, tmp_path: Path) -> None:
         (lambda: FileInput(path=str(tmp_path / "no.csv"), key="k"), "no such file or folder"),
         (lambda: FileInput(path=str(tmp_path / "empty"), key="k"), "holds no files"),
         (lambda: FileInput(path=str(tmp_path), key="k"), "mixes kinds of files: .csv, .jsonl, .parquet"),
-        (lambda: pipeline(FileInput(path=str(tmp_path / "a.csv"))), "name the one that holds the key"),
+        (lambda: pipeline(FileInput(path=str(tmp_path / "a.csv"))), "Name the one that holds the key as key"),
         (lambda: FileInput(path=__file__, key="k"), "read as text"),
         (lambda: NamedStream(name="contry-skew-r80"), "did you mean 'country-skew-r80'"),
         (lambda: NamedStream(name="zipf", tuples=0), "tuples must be"),
@@ -197,12 +197,12 @@ def test_bad_inputs_are_one_line(spark: SparkSession, tmp_path: Path) -> None:
         (lambda: pipeline(source, window="1s"), "windows need a time"),
         (lambda: pipeline(checkpoint="x", batch=True), "a batch job has no checkpoint"),
         (lambda: pipeline(RateInput(rows_per_second=1, tuples=1), batch=True), "cannot be read as a batch"),
-        (lambda: pipeline(RateInput(rows_per_second=1, tuples=1), window="1s"), "without a window"),
+        (lambda: pipeline(RateInput(rows_per_second=1, tuples=1), window="1s"), "Leave out window"),
         (lambda: pipeline(FileInput(path=str(tmp_path / "a.csv"), key="kk")).run(spark), "did you mean 'k'"),
         (lambda: pipeline(FileInput(path=str(tmp_path / "cut.parquet"), key="k")).run(spark), "not a Parquet file"),
         (lambda: pipeline(window="soon"), "a length of time such as 15s"),
         (lambda: pipeline(watermark="1 fortnight"), "got '1 fortnight'"),
-        (lambda: pipeline(output=str(tmp_path / "a.csv")).run(spark), "is a file: give a directory"),
+        (lambda: pipeline(output=str(tmp_path / "a.csv")).run(spark), "is a file, not a directory"),
         (lambda: pipeline(checkpoint=str(tmp_path)).run(spark), "not the checkpoint of a run"),
     ]  # fmt: skip
     for make, message in cases:

@@ -64,7 +64,7 @@ def print_report(report: RunReport) -> None:
         "result": f"{report.rows:,} rows" + (f" in {escape(report.output)}" if report.output else ""),
         "time": f"{report.seconds:.1f} s",
         "throughput": f"{report.throughput:,.0f} tuples/s",
-        "stddev of the workers' loads": f"{report.stddev:.4f} percentage points",
+        "stddev of workers' loads": f"{report.stddev:.4f} percentage points",
         "imbalance λ": f"the busiest worker has {report.imbalance:.2f} % more than the mean",
         "dist_cost": f"{report.dist_cost:.3f} workers per key, whose partials are merged",
         "latency p50 / p95 / p99": " / ".join(f"{time:,.0f}" for time in report.latency_ms.values()) + " ms",
