@@ -18,12 +18,12 @@ ALLOWED: Final = {
 FLAG: Final = re.compile(r"(?<![\w-])--[a-z]")
 
 
-def texts(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Return the text literals of a module, without docstrings."""
+def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Return the lines and the text literals of a module, without docstrings."""
     for node in ast.walk(tree):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Constant) and isinstance(child.value, str) and not isinstance(node, ast.Expr):
-                yield child
+                yield child.lineno, child.value
 
 
 def test_only_the_command_line_names_flags() -> None:
@@ -33,8 +33,8 @@ def test_only_the_command_line_names_flags() -> None:
         if name.startswith("cli/"):
             continue
         found += [
-            f"{name}:{text.lineno}: {text.value}"
-            for text in texts(ast.parse(path.read_text(encoding="utf-8")))
-            if FLAG.search(text.value) and not re.fullmatch(ALLOWED.get(name, ""), text.value)
+            f"{name}:{line}: {text}"
+            for line, text in texts(ast.parse(path.read_text(encoding="utf-8")))
+            if FLAG.search(text) and not re.fullmatch(ALLOWED.get(name, ""), text)
         ]
     assert found == []
