@@ -1,4 +1,4 @@
-"""`skewless diagnose`: is skew the problem, and what would help."""
+"""`skewless diagnose`: whether skew is the problem, and what would help."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -16,10 +16,10 @@ from rich.text import Text
 
 from skewless.cli import options
 from skewless.cli.run import SparkLog, require_spark, spark_session
-from skewless.diagnosis.diagnosis import Diagnosis, check_request, diagnose
-from skewless.diagnosis.key_distribution import KeyDistribution
-from skewless.errors import SkewlessError, require_at_least
-from skewless.streams import KeyFile, make_stream
+from skewless.diagnosis import Diagnosis, KeyDistribution, ParquetFolder, check_request, diagnose
+from skewless.errors import ConfigurationError, InputError, require_at_least
+from skewless.storage.batch_directory import is_uri
+from skewless.streams import KeyFile, Stream, make_stream
 
 
 def diagnose_command(
@@ -27,7 +27,7 @@ def diagnose_command(
         str | None, typer.Argument(help="A file or folder: text, CSV, TSV, JSON lines (also .gz), Parquet…")
     ] = None,
     key: Annotated[list[str] | None, typer.Option("--key", "-k", help="A column of the key; repeatable.")] = None,
-    table: Annotated[str | None, typer.Option(help="A table that Spark knows instead, by its name.")] = None,
+    table: Annotated[str | None, typer.Option(help="A table in Spark's catalog instead, by its name.")] = None,
     stream: options.StreamName = None,
     workers: options.Workers = 10,
     aggregates: Annotated[
@@ -39,43 +39,46 @@ def diagnose_command(
     ] = None,
     streaming: Annotated[bool, typer.Option("--streaming", help="Predict for a stream, not for a batch job.")] = False,
     sources: options.Sources = 5,
-    top: Annotated[int, typer.Option(help="How many of the hottest keys to show.")] = 10,
-    limit: Annotated[int | None, typer.Option(help="Read so many rows only, the first that come.")] = None,
+    top: Annotated[int, typer.Option(help="Number of the hottest keys to show.")] = 10,
+    limit: Annotated[int | None, typer.Option(help="Read at most this many rows, whichever come first.")] = None,
     file_format: Annotated[
-        str | None, typer.Option("--format", help="How Spark reads PATH: orc, delta…; default: as its ending says.")
+        str | None, typer.Option("--format", help="How Spark reads PATH: orc, delta…; by default its suffix decides.")
     ] = None,
-    with_spark: Annotated[bool, typer.Option("--spark", help="Read with Spark what could be read without it.")] = False,
+    with_spark: Annotated[
+        bool, typer.Option("--spark", help="Read with Spark even what can be read without it.")
+    ] = False,
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://host:7077…")] = "local[*]",
     spark_log: SparkLog = None,
     seed: options.Seed = 0,
     plot: Annotated[str | None, typer.Option(help="Also draw the hottest keys into this file (.png or .svg).")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Tell how skewed the keys of a data set are, what each grouping would make of them, and which one to use, if any.
+    """Show how skewed the keys of a data set are, predict what each grouping would do, and recommend one if it helps.
 
     Example: skewless diagnose clicks.csv.gz --key article --workers 20
     """
     keys = key or []
     if sum(given is not None for given in (path, table, stream)) != 1:
-        raise SkewlessError("give one of a path, --table and --stream, to say what to read")
-    if path is not None and file_format is None and "://" not in path and not Path(path).exists():
-        raise SkewlessError(f"no such file or folder: {path}")
+        raise ConfigurationError("exactly one of a path, {table} and {stream} must say what to read", subject="path")
+    if path is not None and file_format is None and not is_uri(path) and not Path(path).exists():
+        raise InputError(f"no such file or folder: {path}", subject="path")
     if stream is not None and keys:
-        raise SkewlessError("--key names a column of a file or a table: a stream has none")
+        raise ConfigurationError("{key} is a column of a file or a table; a stream has none", subject="key")
     if plot is not None:
         options.check_plot(plot)
     if limit is not None:
         require_at_least("limit", limit, 1)
     check_request(workers, groupings, aggregates or (), sources, top, seed)
-    if table is None and file_format is None and not with_spark and (path is None or _is_plain(path, keys)):
-        source = make_stream(str(stream)) if path is None else KeyFile(path=path, column=keys[0] if keys else None)
-        with _status("reading") as tell:
-            distribution = KeyDistribution.of_stream(
-                source, tuples=limit, seed=seed, progress=lambda rows: tell(f"reading: {rows:,} rows")
-            )
-    else:
+    needs_spark = with_spark or table is not None or file_format is not None
+    source = None if needs_spark else _open_without_spark(path, stream, keys)
+    if source is None:
         distribution = _counted_by_spark(path, table, keys, file_format, limit, master, spark_log)
-    with _status("drawing tuples") as tell:
+    else:
+        with _status("reading") as show:
+            distribution = KeyDistribution.of_stream(
+                source, tuples=limit, seed=seed, progress=lambda rows: show(f"reading: {rows:,} rows")
+            )
+    with _status("drawing tuples") as show:
         diagnosis = diagnose(
             distribution,
             workers=workers,
@@ -85,7 +88,7 @@ def diagnose_command(
             sources=sources,
             top=top,
             seed=seed,
-            progress=lambda name: tell(f"predicting {name}"),
+            progress=lambda name: show(f"predicting {name}"),
         )
     if as_json:
         typer.echo(json.dumps(diagnosis.as_dict()))
@@ -98,9 +101,15 @@ def diagnose_command(
         typer.echo(f"The hottest keys are drawn in {plot}", err=True)
 
 
-def _is_plain(path: str, keys: Sequence[str]) -> bool:
-    """Whether it takes no Spark: one file, one column."""
-    return len(keys) <= 1 and "://" not in path and not Path(path).is_dir()
+def _open_without_spark(path: str | None, stream: str | None, keys: Sequence[str]) -> Stream | None:
+    """Return a stream, a file or a folder of Parquet with at most one key column; None if only Spark can read it."""
+    if path is None:
+        return make_stream(str(stream))
+    if is_uri(path) or len(keys) > 1:
+        return None
+    if Path(path).is_dir():
+        return ParquetFolder.find(path, keys[0]) if keys else None
+    return KeyFile(path=path, column=keys[0] if keys else None)
 
 
 def _counted_by_spark(
@@ -130,13 +139,20 @@ def _counted_by_spark(
 
 @contextmanager
 def _status(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is being done on standard error if that is a terminal."""
+    """Show the current step on standard error if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
     with console.status(f"{text}…") as status:
         yield lambda text: status.update(f"{text}…")
+
+
+_CAPTION: Final = (
+    "stage time: of the most loaded worker, relative to a perfectly even split. speed-up: relative to key, plain "
+    "grouping by key. λ: by how much the largest load exceeds the mean. stddev: of the workers' loads, in percentage "
+    "points. dist_cost: workers per key, on average, whose partial results are merged."
+)
 
 
 def _print(diagnosis: Diagnosis) -> None:
@@ -147,7 +163,7 @@ def _print(diagnosis: Diagnosis) -> None:
     for hot in diagnosis.hottest:
         keys.add_row(Text(_printable(hot.name)), f"{hot.rows:,}", f"{100 * hot.share:.2f} %")
     table = Table(
-        caption=f"{diagnosis.basis} stage time: against a perfectly even split. speed-up: against plain key grouping.",
+        caption=f"{diagnosis.basis} {_CAPTION}",
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -166,5 +182,5 @@ def _print(diagnosis: Diagnosis) -> None:
 
 
 def _printable(key: str) -> str:
-    """Write a key so that it cannot move the cursor."""
+    """Return a key that cannot move the cursor."""
     return "".join(character if character.isprintable() else "·" for character in key)

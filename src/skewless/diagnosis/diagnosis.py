@@ -1,4 +1,4 @@
-"""Is skew the problem, and what would help: predictions for keys that are counted already."""
+"""Whether skew is the problem, and what would help: predictions for keys that have been counted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from skewless.combiners import Combiner
 from skewless.diagnosis.key_distribution import Drawn, KeyDistribution, draw
 from skewless.diagnosis.map_side import aggregate_name, combined_on_the_map_side
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, SkewlessError, require_at_least
 from skewless.groupings import GROUPINGS, Grouping, Key, Shuffle, make_grouping
-from skewless.simulation.simulator import Result, Simulation, simulate
+from skewless.simulation import Result, Simulation, simulate
 
 NO_SKEW: Final = "no skew worth handling"
 COMBINED: Final = "combined on the map side"
@@ -26,19 +26,19 @@ _DEFAULT: Final = (
 )  # fmt: skip
 _WORTH: Final = 1.5
 _ALIKE: Final = 1.1
-_MOST_WORKERS: Final = 2_000  # with more, the noise of so few tuples per worker would be taken for skew
+_MOST_WORKERS: Final = 2_000  # with more, the noise of the few tuples per worker would look like skew
 _LEAST_TUPLES: Final = 300_000
 _MOST_TUPLES: Final = 1_000_000
 _TUPLES_PER_WORKER: Final = 10_000
 _MOST_BITS: Final = 1 << 30  # the simulator keeps one per key and worker
-_MINUTES: Final = 10  # of virtual time, in which the published groupings get through their warm-up
+_MINUTES: Final = 10  # of virtual time, enough for the warm-up of the published groupings
 _BATCH_MS: Final = 10_000
 _FOR_EVER_MS: Final = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class HotKey:
-    """A key with its rows, and their part of all rows."""
+    """A key, its rows, and their share of all rows."""
 
     name: str
     rows: int
@@ -47,10 +47,23 @@ class HotKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a grouping would make of the keys.
+    """What a grouping would do with the keys.
 
-    `stage_time` is the load of the most loaded worker against that of a perfectly even split: how much longer the stage
-    takes where the work is per row. `speed_up` is against plain key grouping. The others are the metrics of that name.
+    Parameters
+    ----------
+    grouping : str
+        Name of the grouping.
+    stage_time : float
+        Load of the most loaded worker relative to a perfectly even split: how much longer the stage takes if the work
+        is per row.
+    speed_up : float
+        Relative to plain key grouping.
+    imbalance : float
+        λ: by how many percent the largest load exceeds the mean.
+    stddev : float
+        Standard deviation of the workers' load in percent.
+    dist_cost : float
+        Workers per key, on average.
     """
 
     grouping: str
@@ -63,12 +76,37 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What was found, what is predicted, and what follows.
+    """What was found, what is predicted, and what follows; `str()` returns all of it as text.
 
-    `use` is the grouping to use, None where plain Spark does as well. `verdict` is its name, or else why there is none:
-    "no skew worth handling", "combined on the map side" or, of groupings that were chosen by hand, "none of these
-    groupings helps". `reason` says it in a sentence. `tuples` were routed for each prediction. `str()` gives all of it
-    as text, `as_dict()` as plain values.
+    Parameters
+    ----------
+    label : str
+        Name of the data.
+    rows, distinct : int
+        Number of rows, and of keys.
+    workers : int
+        Number of workers that the predictions are for.
+    workers_from : str
+        Where that number comes from; empty if it was a parameter.
+    hottest : tuple of HotKey
+        The keys with the most rows.
+    predictions : tuple of Prediction
+        One for each grouping.
+    use : str or None
+        The grouping to use; None if plain Spark does as well.
+    verdict : str
+        The same, or why there is none: "no skew worth handling", "combined on the map side" or, if the groupings were
+        chosen by hand, "none of these groupings helps".
+    reason : str
+        The verdict in a sentence.
+    streaming : bool
+        Whether the predictions are for a stream.
+    sources : int
+        Number of sources that route in parallel.
+    tuples : int
+        Tuples that were routed for each prediction.
+    seed : int
+        Of the predictions.
     """
 
     label: str
@@ -88,7 +126,7 @@ class Diagnosis:
 
     @property
     def heading(self) -> str:
-        """The data in a line."""
+        """The data in one line."""
         origin = f" ({self.workers_from})" if self.workers_from else ""
         return (
             f"{self.label}: {_counted(self.rows, 'row')}, {_counted(self.distinct, 'key')}, "
@@ -97,12 +135,12 @@ class Diagnosis:
 
     @property
     def basis(self) -> str:
-        """What the predictions rest on, in a line."""
+        """What the predictions are based on, in one line."""
         job = "a stream" if self.streaming else "a batch job"
         return f"Predicted by routing {self.tuples:,} tuples of these keys as {job} with {self.sources} sources would."
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the diagnosis as plain values, ready for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -132,27 +170,39 @@ def diagnose(
     workers_from: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
-    """Predict what each grouping makes of these keys, and say which one to use, if any.
+    """Predict what each grouping does with these keys, and recommend one if it helps.
 
     Every prediction comes from the grouping itself, run in the simulator on tuples drawn from the distribution in
-    random order. Data whose order is not random, such as sorted files and hot keys that change, differs from that.
+    random order. Data in another order, such as sorted files and hot keys that change, behaves differently.
 
-    The rule: the time of a job is that of its most loaded worker, and of merging, where a partial result is taken to
-    cost as much as a row. Of all groupings within 10 % of the shortest time, the one with the fewest partial results is
-    recommended. Where plain key grouping takes less than one and a half times as long as the most even split, or Spark
-    combines all `aggregates` on the map side, skew is not the problem and none is.
+    The rule: the time of a job is that of its most loaded worker plus that of merging, where a partial result is
+    assumed to cost as much as a row. Of all groupings within 10 % of the shortest time, the one with the fewest partial
+    results is recommended. If plain key grouping takes less than one and a half times as long as the most even split,
+    or Spark combines all `aggregates` on the map side, skew is not the problem and none is.
 
     Parameters
     ----------
-    groupings: names; default: those that suit any job.
-    aggregates: what is to be computed, as names of Spark's functions or combiners; empty is work on every row.
-    streaming: predict for a stream, in which time passes and sources share every ten seconds what they learned; in a
-        batch job each learns alone, and the clock stands still.
-    sources: map tasks that route side by side.
-    top: hottest keys to name.
-    seed: fixes the order of the tuples and the hashes of the groupings.
-    workers_from: where the number of workers comes from, to be told with it.
-    progress: is called with the name of each grouping before it runs.
+    distribution : KeyDistribution
+        The keys and their counts.
+    workers : int
+        Number of workers.
+    groupings : sequence of str, optional
+        Names of groupings; by default those that suit any job.
+    aggregates : sequence of str or Combiner
+        What is computed per key, as names of Spark's functions or combiners; empty is work on every row.
+    streaming : bool
+        Whether to predict for a stream, in which time passes and sources share what they learned every ten seconds; in
+        a batch job each learns alone, and no time passes.
+    sources : int
+        Number of map tasks that route in parallel.
+    top : int
+        Number of the hottest keys to name.
+    seed : int
+        Determines the order of the tuples and the hashes of the groupings.
+    workers_from : str
+        Where the number of workers comes from, for the report.
+    progress : callable, optional
+        Called with the name of each grouping before it runs.
 
     >>> import pyarrow as pa
     >>> counts = np.array([80_000] + 100 * [200])
@@ -182,7 +232,7 @@ def diagnose(
     plain_time = _stage_time(plain)
     if combined_on_the_map_side(aggregates):
         verdict = COMBINED
-    elif plain_time < _WORTH * _evenest(distribution.rows, workers):
+    elif plain_time < _WORTH * _most_even(distribution.rows, workers):
         verdict = NO_SKEW
     else:
         verdict = best.grouping if plain_time >= _ALIKE * best.stage_time else NO_HELP
@@ -217,7 +267,7 @@ def check_request(
     top: int,
     seed: int,
 ) -> list[Grouping]:
-    """Refuse what `diagnose` would refuse, before the data is read; gives the groupings."""
+    """Refuse what `diagnose` would refuse, before the data is read; return the groupings."""
     for what, value, least in (
         ("workers", workers, 1),
         ("sources", sources, 1),
@@ -226,22 +276,22 @@ def check_request(
     ):
         require_at_least(what, value, least)
     if workers > _MOST_WORKERS:
-        raise SkewlessError(f"diagnose predicts for at most {_MOST_WORKERS:,} workers; got {workers:,}")
+        raise ConfigurationError(subject="workers", expected=f"at most {_MOST_WORKERS:,} to diagnose", value=workers)
     combined_on_the_map_side(aggregates)
     if names is not None:
         if not names:
-            raise SkewlessError("groupings must name at least one grouping; got none")
+            raise ConfigurationError(subject="groupings", expected="at least one name", value=names)
         return [make_grouping(name, workers=workers) for name in names]
     chosen = []
     for name in _DEFAULT:
         if name in GROUPINGS:
-            with suppress(SkewlessError):  # not every grouping is made for so many workers
+            with suppress(SkewlessError):  # not every grouping supports this many workers
                 chosen.append(make_grouping(name, workers=workers))
     return chosen
 
 
 class _Predictor:
-    """Draws tuples once and routes them with one grouping after the other."""
+    """Draws tuples once and routes them with each grouping."""
 
     def __init__(self, distribution: KeyDistribution, tuples: int, streaming: bool, sources: int, seed: int) -> None:
         self._distribution = distribution
@@ -253,11 +303,11 @@ class _Predictor:
         self._keys = draw(distribution, tuples, seed=seed, fewer="keys") if self.tuples < distribution.rows else None
 
     def predict(self, grouping: Grouping) -> Result:
-        """Route the tuples; the balance is that of fewer rows, the cost that of fewer keys, where not all are drawn."""
+        """Route the tuples. If not all are drawn, the balance is that of fewer rows, the cost that of fewer keys."""
         result = self._simulate(grouping, self._rows)
         if self._keys is None:
             return result
-        if isinstance(grouping, Shuffle):  # which cares about no key, and meets all workers with enough rows of it
+        if isinstance(grouping, Shuffle):  # ignores keys: one with enough rows is on all workers
             return replace(result, dist_cost=_spread_at_random(self._distribution, grouping.n_workers))
         return replace(result, dist_cost=self._simulate(grouping, self._keys).dist_cost)
 
@@ -275,7 +325,7 @@ class _Predictor:
 
 
 def _spread_at_random(distribution: KeyDistribution, workers: int) -> float:
-    """Give the workers that a key meets on average if every row goes to a random one."""
+    """Return the number of workers of a key, on average, if every row goes to a random one."""
     there = distribution.tail_keys > 0
     keys = np.concatenate([np.ones(distribution.counts.size), distribution.tail_keys[there]])
     rows = np.concatenate([distribution.counts, distribution.tail_rows[there]])
@@ -299,17 +349,17 @@ def _compared(result: Result, plain: Result) -> Prediction:
 
 
 def _recommended(predictions: Sequence[Prediction], distribution: KeyDistribution) -> Prediction:
-    """Find the grouping to use by the rule in `diagnose`; of equals, the first."""
+    """Return the grouping to use by the rule in `diagnose`; of equals, the first."""
     keys_per_row = distribution.distinct / distribution.rows
     times = [one.stage_time + one.dist_cost * keys_per_row for one in predictions]
     good = [one for one, time in zip(predictions, times, strict=True) if time <= _ALIKE * min(times)]
     return min(good, key=lambda one: one.dist_cost)
 
 
-def _evenest(rows: int, workers: int) -> float:
-    """Give the stage time of the most even split that there is: whole rows may not go into the workers.
+def _most_even(rows: int, workers: int) -> float:
+    """Return the stage time of the most even split possible: the rows may not be a multiple of the workers.
 
-    >>> _evenest(1, 10), _evenest(1_000, 10)
+    >>> _most_even(1, 10), _most_even(1_000, 10)
     (10.0, 1.0)
     """
     return -(-rows // workers) * workers / rows
@@ -323,7 +373,7 @@ def _reason(
     best: Prediction,
     aggregates: Sequence[str | Combiner],
 ) -> str:
-    """Say in a sentence what is wrong and what helps, or that nothing is."""
+    """Return in one sentence what is wrong and what helps, or that nothing is wrong."""
     hottest, share, fair = _quoted(distribution.names[0]), _percent(distribution.shares[0]), _percent(1 / workers)
     plain = f"plain grouping takes {plain_time:.{1 if plain_time >= 2 else 2}f} times as long as an even split"
     if verdict == COMBINED:

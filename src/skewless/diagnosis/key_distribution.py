@@ -1,4 +1,4 @@
-"""How the rows of a data set lie on its keys, and tuples drawn from that."""
+"""How the rows of a data set are distributed over its keys, and tuples drawn from that."""
 
 from __future__ import annotations
 
@@ -11,37 +11,46 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.combiners import Partials, Sum
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, InputError, require_at_least
 from skewless.hashing import SPARK_SEED, hash_keys, make_salt, rehash
 from skewless.streams import Stream, SyntheticStream
 
 HEAD: Final = 1_000
-"""Keys that are known by name."""
+"""Most keys that are known by name."""
 LONGEST_NAME: Final = 200
-"""Characters of a key's name that are kept."""
+"""Most characters of a key's name that are kept."""
 CLASSES: Final = 64
-"""Classes of the tail: no count has more binary digits."""
-_SEEN: Final = 32  # rows of a key that tell over how many workers a grouping spreads it
+"""Number of classes of the tail: no count has more binary digits."""
+_SEEN: Final = 32  # rows of a key that show over how many workers a grouping spreads it
 _MASK: Final = 2**64 - 1
-# The primes of XXH64 that an integer key goes through, and what undoes a multiplication with them.
+# The primes by which XXH64 multiplies an integer key, and their inverses.
 _P1, _P2, _P3, _P4, _P5 = (
     0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
 )  # fmt: skip
-_UNDO_P1, _UNDO_P2, _UNDO_P3 = (np.uint64(pow(prime, -1, 2**64)) for prime in (_P1, _P2, _P3))
+_INVERSE_P1, _INVERSE_P2, _INVERSE_P3 = (np.uint64(pow(prime, -1, 2**64)) for prime in (_P1, _P2, _P3))
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyDistribution:
     """The largest keys by name, hash and count; of all others, how many have how many rows.
 
-    Exact but for one thing: the keys of the tail are known by classes only. Class `b` holds the keys whose count has
-    `b` binary digits, so that within a class no key has twice the rows of another.
+    Exact except for the tail, whose keys are known by classes only: class `b` has the keys whose count has `b` binary
+    digits, so that within a class no key has twice the rows of another.
 
     Parameters
     ----------
-    label: the name of the data.
-    names, hashes, counts: the head, largest first; hashes are those of `hash_keys`.
-    tail_keys, tail_rows: per class the number of its keys, and of their rows.
+    label : str
+        Name of the data.
+    names : tuple of str
+        The largest keys, largest first: the head.
+    hashes : array of uint64
+        Their hashes, as `hash_keys` computes them.
+    counts : array of int64
+        Their rows.
+    tail_keys : array of int64
+        Number of the other keys in each class.
+    tail_rows : array of int64
+        Number of their rows in each class.
 
     >>> counts = np.array([5, 80, 5, 10])
     >>> some = KeyDistribution.of_counts("some", pa.array(["a", "b", "c", None]), counts, head=2)
@@ -60,32 +69,32 @@ class KeyDistribution:
 
     def __post_init__(self) -> None:
         if not len(self.names) == self.hashes.size == self.counts.size:
-            raise SkewlessError(
+            raise ConfigurationError(
                 "the head needs a name, a hash and a count for each key; got "
                 f"{len(self.names)}, {self.hashes.size} and {self.counts.size}"
             )
         if self.rows == 0:
-            raise SkewlessError(f"{self.label} has no rows: there are no keys to look at")
+            raise InputError(f"{self.label} has no rows, so there are no keys to diagnose")
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.counts.sum() + self.tail_rows.sum())
 
     @property
     def distinct(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return int(self.counts.size + self.tail_keys.sum())
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The part of all rows that each key of the head has."""
+        """The share of all rows that each key of the head has."""
         shares: NDArray[np.float64] = self.counts / self.rows
         return shares
 
     @classmethod
     def of_counts(cls, label: str, keys: pa.Array, counts: NDArray[np.int64], *, head: int = HEAD) -> KeyDistribution:
-        """Make the distribution of distinct keys, given the rows of each."""
+        """Return the distribution of distinct keys, given the rows of each."""
         require_at_least("head", head, 1)
         least = 0 if counts.size <= head else int(np.partition(counts, counts.size - head)[counts.size - head])
         candidates = np.flatnonzero(counts >= least)
@@ -104,7 +113,7 @@ class KeyDistribution:
         class_keys: NDArray[np.int64],
         class_rows: NDArray[np.int64],
     ) -> KeyDistribution:
-        """Make the distribution of a head and of classes that still contain the head."""
+        """Return the distribution of a head and of classes that still contain the head."""
         keys, rows = _classified(counts)
         return cls(
             label=label,
@@ -125,7 +134,7 @@ class KeyDistribution:
         head: int = HEAD,
         progress: Callable[[int], None] | None = None,
     ) -> KeyDistribution:
-        """Read a stream once, in memory bounded by its distinct keys; `progress` is told the tuples read so far."""
+        """Read a stream once, in memory bounded by its distinct keys; `progress` gets the tuples read so far."""
         partials: Partials | None = None
         done = 0
         for chunk in stream.generate(tuples=tuples, seed=seed):
@@ -141,7 +150,7 @@ class KeyDistribution:
             if progress is not None:
                 progress(done)
         if partials is None:
-            raise SkewlessError(f"{stream.label} has no rows: there are no keys to look at")
+            raise InputError(f"{stream.label} has no rows, so there are no keys to diagnose")
         result = partials.results().combine_chunks()
         (keys,) = result["key"].chunks or [pa.array([], result.schema.field("key").type)]
         return cls.of_counts(stream.label, keys, result["rows"].to_numpy(), head=head)
@@ -149,7 +158,7 @@ class KeyDistribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn(SyntheticStream):
-    """Integer keys that are held in memory, in an order that is drawn already."""
+    """Integer keys in memory, already in random order."""
 
     keys: NDArray[np.int64] = field(repr=False)
 
@@ -168,12 +177,23 @@ class Drawn(SyntheticStream):
 def draw(
     distribution: KeyDistribution, tuples: int, *, seed: int = 0, fewer: Literal["rows", "keys"] = "rows"
 ) -> Drawn:
-    """Draw a stream of so many tuples, or of all rows if there are no more, in random order.
+    """Return a stream of `tuples` tuples, or of all rows if there are no more, in random order.
 
-    Nothing but the order is left to chance. With all rows, every key has the rows that it has. With less of them, each
-    key of the head has its share, and the tail has `fewer` rows per key, as a sample of rows would, or fewer keys with
-    up to 32 rows each, as a sample of keys would: the first keeps the balance of the workers true, the second the
-    number of workers that a key meets. Keys of the head get the hash that they really have.
+    Only the order is random. With all rows, every key has exactly its rows; with fewer, each key of the head has its
+    share. Keys of the head get their real hash.
+
+    Parameters
+    ----------
+    distribution : KeyDistribution
+        Where the keys come from.
+    tuples : int
+        Most tuples to draw.
+    seed : int
+        Determines the order.
+    fewer : {"rows", "keys"}
+        If not all rows are drawn, whether the tail has fewer rows per key, like a sample of rows, or fewer keys with up
+        to 32 rows each, like a sample of keys: the former preserves the balance of the workers, the latter the number
+        of workers per key.
 
     >>> some = KeyDistribution.of_counts("some", pa.array(["a", "b"]), np.array([3, 1]))
     >>> stream = draw(some, 100)
@@ -207,12 +227,12 @@ def draw(
 
 
 def by_size(counts: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Order keys by count, largest first; of equal ones, by hash as a signed number, largest first, as Spark does."""
+    """Return the order of keys by count, largest first; ties by hash as a signed number, largest first, as in Spark."""
     return np.lexsort((hashes.view(np.int64), counts))[::-1]
 
 
 def names_of(keys: pa.Array) -> list[str]:
-    """Write keys as text.
+    """Return keys as text.
 
     >>> names_of(pa.array([b"caf\\xc3\\xa9", None])), names_of(pa.array([True, False]))
     (['café', 'null'], ['true', 'false'])
@@ -234,17 +254,17 @@ def _name(value: Any) -> str:
 
 
 def keys_with(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Find for each hash the 64-bit integer that `hash_keys` gives it: XXH64 of eight bytes, undone step by step.
+    """Return for each hash the 64-bit integer that `hash_keys` maps to it, by inverting XXH64 of eight bytes.
 
     >>> hash_keys(keys_with(np.array([7, 2**63], dtype=np.uint64))).tolist() == [7, 2**63]
     True
     """
     word = np.ascontiguousarray(hashes, dtype=np.uint64)
-    word = (word ^ (word >> np.uint64(32))) * _UNDO_P3
-    word = (word ^ (word >> np.uint64(29)) ^ (word >> np.uint64(58))) * _UNDO_P2
+    word = (word ^ (word >> np.uint64(32))) * _INVERSE_P3
+    word = (word ^ (word >> np.uint64(29)) ^ (word >> np.uint64(58))) * _INVERSE_P2
     word = word ^ (word >> np.uint64(33))
-    word = _rotate_right((word - np.uint64(_P4)) * _UNDO_P1, 27) ^ np.uint64((SPARK_SEED + _P5 + 8) & _MASK)
-    return (_rotate_right(word * _UNDO_P1, 31) * _UNDO_P2).view(np.int64)
+    word = _rotate_right((word - np.uint64(_P4)) * _INVERSE_P1, 27) ^ np.uint64((SPARK_SEED + _P5 + 8) & _MASK)
+    return (_rotate_right(word * _INVERSE_P1, 31) * _INVERSE_P2).view(np.int64)
 
 
 def _rotate_right(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
@@ -252,7 +272,7 @@ def _rotate_right(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
 
 
 def _classified(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the number of keys, and of their rows, by the number of binary digits of a key's count."""
+    """Return the number of keys, and of their rows, by the number of binary digits of a key's count."""
     digits = np.frexp(counts.astype(np.float64))[1]
     rows = np.zeros(CLASSES, dtype=np.int64)
     np.add.at(rows, digits, counts)
@@ -260,7 +280,7 @@ def _classified(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _even_counts(n: int, rows: int) -> NDArray[np.int64]:
-    """Deal rows to n keys as evenly as possible."""
+    """Distribute rows over n keys as evenly as possible."""
     counts = np.full(n, rows // n if n else 0, dtype=np.int64)
     counts[: rows - int(counts.sum())] += 1
     return counts

@@ -25,9 +25,9 @@ _COMBINED: Final = frozenset((
     "hll_sketch_agg", "hll_union_agg", "theta_sketch_agg", "theta_union_agg", "theta_intersection_agg",
     "kll_sketch_agg_bigint", "kll_sketch_agg_float", "kll_sketch_agg_double",
     "kll_merge_agg_bigint", "kll_merge_agg_float", "kll_merge_agg_double",
-    "approx_distinct", "approx_quantile", "vwap",  # of skewless: Spark has the like
+    "approx_distinct", "approx_quantile", "vwap",  # of skewless; Spark has equivalents
 ))
-# These keep every value of a key, or are Python that wants all rows of a key in one task.
+# These keep every value of a key, or are Python functions that need all rows of a key in one task.
 _NOT_COMBINED: Final = frozenset((
     "collect_list", "collect_set", "collect_union", "array_agg", "listagg", "string_agg",
     "median", "mode", "percentile", "percentile_cont", "percentile_disc",
@@ -38,7 +38,7 @@ _COMMON: Final = ("count", "sum", "min", "max", "avg", "approx_count_distinct", 
 
 
 def combined_on_the_map_side(aggregates: Sequence[str | Combiner]) -> bool:
-    """Say whether Spark itself reduces all of these before the exchange; `custom` stands for Python of one's own.
+    """Whether Spark itself reduces all of these before the exchange; `custom` is any Python function.
 
     >>> combined_on_the_map_side(["count(*)", "Sum"]), combined_on_the_map_side(["count", "collect_list"])
     (True, False)
@@ -48,12 +48,12 @@ def combined_on_the_map_side(aggregates: Sequence[str | Combiner]) -> bool:
     names = [aggregate_name(aggregate) for aggregate in aggregates]
     for name in names:
         if name not in _COMBINED | _NOT_COMBINED:
-            raise UnknownNameError("aggregate", name, _COMMON, _COMBINED | _NOT_COMBINED)
+            raise UnknownNameError("aggregate", name, _COMMON, _COMBINED | _NOT_COMBINED, subject="aggregates")
     return bool(names) and all(name in _COMBINED for name in names)
 
 
 def aggregate_name(aggregate: str | Combiner) -> str:
-    """Give the bare name of an aggregate.
+    """Return the bare name of an aggregate.
 
     >>> aggregate_name("COUNT(DISTINCT user)"), aggregate_name("count(*)")
     ('count_distinct', 'count')
