@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -89,10 +90,19 @@ def test_compare_marks_the_best_and_draws(tmp_path: Path) -> None:
     picture = tmp_path / "new" / "load.png"
     done = run_here("compare", "--tuples", "20000", "--plot", str(picture))
     assert done.returncode == 0, done.stderr
+    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    assert 1 <= width / height <= 2.5  # panels are wrapped
     assert all((name in done.stdout) != grouping.baseline for name, grouping in GROUPINGS.items())
     key_row = next(line for line in done.stdout.splitlines() if line.strip().startswith("key "))
     assert "1.00*" in key_row  # nothing costs less than key grouping
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_warns_of_groupings_that_were_named_only(caplog: pytest.LogCaptureFixture) -> None:
+    printed("compare", "--tuples", "20000", "--json")
+    assert caplog.text == ""
+    printed("compare", "--tuples", "20000", "--json", "-g", "eager")
+    assert "substream" in caplog.text
 
 
 def test_compare_json_is_a_list_in_the_order_asked_for() -> None:
@@ -150,7 +160,7 @@ BAD_INPUT = [
     (("simulate", "-g", "dkgg"), "did you mean 'DKG'?"),
     (("compare", "-g", "key", "-g", "nothing"), "unknown grouping 'nothing'"),
     (("simulate", "--stream", "contry-skew-r80"), "did you mean 'country-skew-r80'?"),
-    (("simulate", "--stream", "country-skew-r101"), "between 0 and 100 percent; got 101"),
+    (("simulate", "--stream", "country-skew-r101"), "percent must be between 0 and 100; got 101"),
     (("simulate", "--set", "expected_keys"), "--set takes name=value"),
     (("simulate", "-g", "DKG", "--set", "expectd_keys=1"), "did you mean 'expected_keys'?"),
     (("simulate", "-g", "KG", "--set", "x=1"), "--set x: grouping 'key' takes no parameters"),

@@ -103,8 +103,8 @@ def test_a_folder_and_two_columns_are_read_by_spark(tmp_path: Path) -> None:
 
 
 BAD_INPUT = [
-    ((), "give one of a path, --table and --stream"),
-    (("a.csv", "--stream", "zipf"), "give one of a path, --table and --stream"),
+    ((), "exactly one of a path, --table and --stream must say what to read"),
+    (("a.csv", "--stream", "zipf"), "exactly one of a path, --table and --stream must say what to read"),
     (("no-such-file.csv", "-k", "x"), "no such file or folder: no-such-file.csv"),
     (("no-such-folder/", "-k", "x", "-k", "y"), "no such file or folder: no-such-folder/"),
     (("pyproject.toml", "-k", "x"), "is read as text, which has no columns"),
@@ -135,7 +135,7 @@ def test_bad_files_are_one_line_and_code_2(tmp_path: Path, capsys: pytest.Captur
         ("", "a", "is empty"),
         ("a,b\n", "a", "holds no keys"),
         ("a,b\n1,2\n", "aa", "did you mean 'a'?"),
-        ("a,b\n1,2\n", None, "name the one that holds the key"),
+        ("a,b\n1,2\n", None, "Name the one that holds the key"),
     ]:
         (tmp_path / "keys.csv").write_text(text)
         arguments = [str(tmp_path / "keys.csv"), *(() if column is None else ("-k", column))]

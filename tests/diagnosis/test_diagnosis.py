@@ -229,12 +229,12 @@ def test_what_makes_no_sense_is_refused() -> None:
     distribution = made_of([3, 2, 1])
     for settings_, message in [
         ({"workers": 0}, "workers must be a whole number of at least 1; got 0"),
-        ({"workers": 20_000}, "at most 2,000 workers; got 20,000"),
+        ({"workers": 20_000}, "workers must be at most 2,000 to diagnose; got 20000"),
         ({"workers": 2, "top": 0}, "top must be"),
         ({"workers": 2, "sources": 0}, "sources must be"),
         ({"workers": 2, "seed": -1}, "seed must be"),
         ({"workers": 2, "groupings": ["partial_kye"]}, "did you mean 'partial_key'"),
-        ({"workers": 2, "groupings": []}, "at least one grouping"),
+        ({"workers": 2, "groupings": []}, "groupings must be at least one name"),
         ({"workers": 2, "aggregates": ["cuont"]}, "did you mean 'count'"),
     ]:
         with pytest.raises(SkewlessError, match=message):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
@@ -13,12 +15,11 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.groupings import GROUPINGS
-from skewless.simulation.keyed_state import KeyedState
-from skewless.simulation.simulator import Result, simulate
+from skewless.simulation import KeyedState, Result, Simulation, simulate
 
 
 def _as_time(milliseconds: float) -> str:
-    """Write a time in the unit that suits it.
+    """Return a time in a suitable unit.
 
     >>> _as_time(1.5), _as_time(250), _as_time(90_000), _as_time(7_200_000)
     ('1.5 ms', '250 ms', '90.0 s', '120 min')
@@ -30,7 +31,7 @@ def _as_time(milliseconds: float) -> str:
 
 
 def _as_count(number: float) -> str:
-    """Write a number of things in at most five characters.
+    """Return a count in at most five characters.
 
     >>> _as_count(240), _as_count(12_345), _as_count(999_960), _as_count(1_234_567), _as_count(12_345_678)
     ('240', '12.3k', '1.00M', '1.23M', '12.3M')
@@ -42,7 +43,7 @@ def _as_count(number: float) -> str:
     return f"{number / 1e6:.2f}M" if number < 9_995_000 else f"{number / 1e6:.3g}M"
 
 
-# Per column: heading, value, how it is written, whether more is better.
+# Per column: heading, value, format, whether more is better.
 _Columns = tuple[tuple[str, Callable[[Result], float], Callable[[float], str], bool], ...]
 _COLUMNS: Final[_Columns] = (
     ("stddev", lambda result: result.stddev, "{:.3f}".format, False),
@@ -55,8 +56,9 @@ _COLUMNS: Final[_Columns] = (
     ("M/s", lambda result: result.routing_mtps, "{:,.0f}".format, True),
 )
 _CAPTION: Final = (
-    "* best of its column. states: keys held, summed over workers. p50, p99: latency. "
-    "M/s: routing speed in millions of tuples per second."
+    "* best of its column. stddev: of the workers' loads, in percentage points. λ: by how much the largest load "
+    "exceeds the mean. dist_cost: workers per key, on average. states: (key, worker) pairs. tuples: records of the "
+    "stream. p50, p99: latency. M/s: routing speed in millions of tuples per second."
 )
 
 
@@ -74,13 +76,13 @@ _STATE_COLUMNS: Final[_Columns] = (
     ("max", lambda result: result.latency_ms["max"], _as_time, False),
 )
 _STATE_CAPTION: Final = (
-    "* best of its column. variance: of the load vector, mean over windows. moved %: of all state, by an adaptation; "
+    "* best of its column. variance: of the workers' loads, mean over windows. moved %: of all state, per adaptation; "
     "amort.: per window. pause: time to move it, summed. mean, p95, max: latency."
 )
 
 
 def _all_groupings(state: KeyedState | None) -> list[str]:
-    """Give all but the yardsticks; where keys have state, those that can have it."""
+    """Return all groupings but the baselines; if keys have state, those that support it."""
     names = [name for name, kind in GROUPINGS.items() if not kind.baseline]
     return names if state is None else [name for name in names if options.make_owning(name, 2, {}, state).single_owner]
 
@@ -88,7 +90,11 @@ def _all_groupings(state: KeyedState | None) -> list[str]:
 def compare_command(
     groupings: Annotated[
         list[str] | None,
-        typer.Option("--grouping", "-g", help="A grouping to compare; repeatable. Default: all but the yardsticks."),
+        typer.Option(
+            "--grouping",
+            "-g",
+            help="A grouping to compare; repeatable. Default: all but the baselines.",
+        ),
     ] = None,
     stream: options.StreamName = None,
     input_file: options.Input = None,
@@ -110,7 +116,7 @@ def compare_command(
 ) -> None:
     """Route the same stream with several groupings and show them side by side, the best of each column marked.
 
-    Example: skewless compare --stream country-skew-r80 -g KG -g PKG --plot load.png
+    Example: skewless compare --stream country-skew-r80 -g key -g partial_key -g even --plot load.png
     """
     chosen = options.choose_stream(stream, input_file, key, default="country-skew-r80")
     state = options.make_state(substreams, state_s, move_ms, handoff)
@@ -132,7 +138,7 @@ def compare_command(
     if plot is not None:
         options.check_plot(plot)
     results: list[Result] = []
-    with options.progress_bar() as progress:
+    with options.progress_bar() as progress, _without_warnings_of(() if groupings else simulations):
         total = chosen.length(tuples)
         task = progress.add_task("", total=total)
         for simulation in simulations:
@@ -146,6 +152,20 @@ def compare_command(
         _print(results)
     if plot is not None:
         options.draw_loads(results, plot)
+
+
+@contextmanager
+def _without_warnings_of(simulations: Sequence[Simulation]) -> Iterator[None]:
+    """Silence the log of groupings that the user has not named: their advice is not about a choice of the user's."""
+    loggers = [logging.getLogger(type(simulation.grouping).__module__) for simulation in simulations]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _print(results: Sequence[Result]) -> None:

@@ -42,7 +42,7 @@ def diagnose_command(
     top: Annotated[int, typer.Option(help="Number of the hottest keys to show.")] = 10,
     limit: Annotated[int | None, typer.Option(help="Read at most this many rows, whichever come first.")] = None,
     file_format: Annotated[
-        str | None, typer.Option("--format", help="How Spark reads PATH: orc, delta…; by default its suffix decides.")
+        str | None, typer.Option("--format", help="How Spark reads PATH: orc, delta…; default: by its suffix.")
     ] = None,
     with_spark: Annotated[
         bool, typer.Option("--spark", help="Read with Spark even what can be read without it.")

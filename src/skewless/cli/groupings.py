@@ -1,4 +1,4 @@
-"""`skewless groupings`: what there is to choose from."""
+"""`skewless groupings`: the list of groupings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def groupings_command(as_json: options.Json = False) -> None:
     console = Console(highlight=False)
     for row in rows:
         aliases = f" ({', '.join(row['aliases'])})" if row["aliases"] else ""
-        notes = ["one owner per key"] * row["single_owner"] + ["a yardstick"] * row["baseline"]
+        notes = ["one owner per key"] * row["single_owner"] + ["a baseline"] * row["baseline"]
         console.print(f"[bold]{row['name']}[/]{', '.join([aliases, *notes])}")
         console.print(Padding(row["summary"], (0, 0, 0, 4)))
         for name, value in row["parameters"].items():

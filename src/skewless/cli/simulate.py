@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from skewless.cli import options
-from skewless.simulation.keyed_state import StateResult
-from skewless.simulation.simulator import Result, simulate
+from skewless.simulation import Result, StateResult, simulate
 
 
 def simulate_command(
@@ -41,7 +40,7 @@ def simulate_command(
 ) -> None:
     """Route a stream with one grouping, in virtual time: loads, balance, cost, throughput, latency.
 
-    Example: skewless simulate --grouping DKG --stream country-skew-r80 --workers 10
+    Example: skewless simulate --grouping dynamic_key --stream country-skew-r80 --workers 10
     """
     chosen = options.choose_stream(stream, input_file, key, default="country-skew-r80")
     simulation = options.make_simulation(

@@ -1,4 +1,4 @@
-"""`skewless streams`: what can flow in."""
+"""`skewless streams`: the list of named streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skewless.streams import STREAMS, SyntheticStream
 
 
 def streams_command(as_json: options.Json = False) -> None:
-    """List the named streams. Files of keys are streams as well: give them with --input."""
+    """List the named streams. A file of keys can be a stream as well: see --input of other commands."""
     rows = [_describe(name, stream) for name, stream in STREAMS.items()]
     if as_json:
         typer.echo(json.dumps(rows))
@@ -24,7 +24,7 @@ def streams_command(as_json: options.Json = False) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("name")
     table.add_column("tuples", justify="right")
-    table.add_column("what it is")
+    table.add_column("description")
     for row in rows:
         table.add_row(row["name"], f"{row['tuples']:,}", row["summary"])
     Console().print(table)

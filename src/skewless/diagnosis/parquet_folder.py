@@ -62,7 +62,7 @@ class ParquetFolder(Stream):
 
     def length(self, tuples: int | None = None) -> int:
         """Return the number of keys that `generate` returns."""
-        rows = sum(pa_parquet.read_metadata(file).num_rows for file in self.files)
+        rows = sum(int(pa_parquet.read_metadata(file).num_rows) for file in self.files)
         return rows if tuples is None else min(rows, tuples)
 
     def generate(self, *, tuples: int | None = None, seed: int = 0) -> Iterator[pa.Array]:

@@ -1,19 +1,21 @@
-"""Pictures of results. Needs the extra `plots`."""
+"""Plots of results. Needs the extra `plots`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 from warnings import catch_warnings, filterwarnings
 
 from matplotlib.figure import Figure
 
-from skewless.errors import SkewlessError
+from skewless.errors import StorageError
+
+_MOST_COLUMNS: Final = 5
 
 
 class Loads(Protocol):
-    """What can be drawn: the result of a simulation as well as the report of a run."""
+    """What can be plotted: the result of a simulation, or the report of a run."""
 
     @property
     def grouping(self) -> str: ...
@@ -36,7 +38,7 @@ class Loads(Protocol):
 
 
 class HotKey(Protocol):
-    """A key with its part of all rows."""
+    """A key with its share of all rows."""
 
     @property
     def name(self) -> str: ...
@@ -61,9 +63,13 @@ class Head(Protocol):
 
 def plot_loads(results: Sequence[Loads], path: str) -> None:
     """Draw the load of each worker in percent, one panel per grouping, with the ideal load as a line."""
-    figure = Figure(figsize=(3.1 * len(results), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
-    for panel, result in zip(panels, results, strict=True):
+    n_rows = -(-len(results) // _MOST_COLUMNS)
+    n_columns = -(-len(results) // n_rows)
+    figure = Figure(figsize=(2.9 * n_columns, 0.5 + 2.7 * n_rows), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
+    for panel in panels.flat[len(results) :]:
+        panel.set_axis_off()
+    for panel, result in zip(panels.flat, results, strict=False):
         loads = sorted((100 * load / result.tuples for load in result.load), reverse=True)
         ideal = 100 / result.workers
         colours = ["#c0392b" if load > 1.5 * ideal else "#2e7d9a" for load in loads]
@@ -74,10 +80,10 @@ def plot_loads(results: Sequence[Loads], path: str) -> None:
             f"{result.throughput:,.0f} tuples/s",
             fontsize=9,
         )
-        panel.set_xlabel("workers, most loaded first")
         panel.set_xticks([])
         panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("load in % of all tuples")
+    figure.supylabel("load in % of all tuples", fontsize=9)
+    figure.supxlabel("workers, most loaded first", fontsize=9)
     first = results[0]
     figure.suptitle(
         f"{first.stream}: {first.workers} workers, {first.sources} sources; dashed: ideal load", fontsize=10
@@ -123,4 +129,4 @@ def _save(figure: Figure, path: str) -> None:
             filterwarnings("ignore", "Glyph .* missing from font")  # keys are of any script
             figure.savefig(path, dpi=120)
     except OSError as error:
-        raise SkewlessError(f"cannot write the plot to {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write the plot to {path}: {error.strerror or error}", subject="plot") from error
