@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ from services.command import run_here
 from skewless.diagnosis import KeyDistribution, ParquetFolder
 from skewless.streams import KeyFile
 
-KEYS: list[list[str | None]] = [["a"] * 5 + ["b", None], [], ["a", "c"]]
+KEYS: tuple[Sequence[str | None], ...] = (["a"] * 5, ["b", None], [], ["a", "c"])
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_a_limit_ends_within_a_file(folder: Path) -> None:
 
 def test_what_only_spark_reads_right_is_left_to_it(folder: Path) -> None:
     assert ParquetFolder.find(str(folder), "no such column") is None
-    other = folder / "part-3.parquet"
+    other = folder / "part-4.parquet"
     for column in ([1], [1.5], [date(2024, 1, 1)], [b"a"]):  # of another type, or one whose text differs
         pq.write_table(pa.table({"key": column}), other)
         assert ParquetFolder.find(str(folder), "key") is None
