@@ -20,7 +20,7 @@ class NaiveFollower:
     owners: dict[int, int | list[tuple[int, float]]]
     bucket_owners: list[int]
     phases: dict[int, int]  # of cut keys
-    standing: list[int]
+    times: list[int]
     units: list[int]
     first_turn: int
     sketch: NaiveSpaceSaving
@@ -38,20 +38,20 @@ class NaiveFollower:
             self.bucket_counts[bucket] = self.bucket_counts.get(bucket, 0) + 1
             worker = self.bucket_owners[bucket]
             self.sample(key)
-        self.standing[worker] += self.units[worker]
+        self.times[worker] += self.units[worker]
         return worker
 
     def piece(self, key: int, pieces: list[tuple[int, float]]) -> int:
-        """Give the worker of the piece that is due, or that of another, drawn at random, which has less."""
+        """Return the worker of the piece that is due, or that of another, drawn at random, whose time is earlier."""
         word = (self.phases[key] + self.counts[key] * GOLDEN) % WORDS
         due = next(place for place, last in enumerate(self.lasts(pieces)) if word <= last)
         drawn = (word % 2**32) * (len(pieces) - 1) >> 32
         other = (due + 1 + drawn) % len(pieces)
         worker, rival = pieces[due][0], pieces[other][0]
-        return rival if self.standing[rival] < self.standing[worker] else worker
+        return rival if self.times[rival] < self.times[worker] else worker
 
     def lasts(self, pieces: list[tuple[int, float]]) -> list[int]:
-        """Lay pieces side by side on the range of words; gives the last word of each."""
+        """Lay pieces side by side on the range of words; return the last word of each."""
         whole = sum(share for _, share in pieces)
         upto, lasts = 0.0, []
         for _, share in pieces:

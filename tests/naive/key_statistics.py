@@ -1,4 +1,4 @@
-"""Slow, readable twin of `steadied`."""
+"""Slow, readable twin of `shrunk`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 
-def steadied(loads: Sequence[float], spread: float) -> list[float]:
+def shrunk(loads: Sequence[float], spread: float) -> list[float]:
     """Take loads in groups, from the largest down; draw each towards the mean of its group."""
     result = list(loads)
     left = sorted(range(len(loads)), key=lambda item: -loads[item])

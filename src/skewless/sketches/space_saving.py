@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
@@ -109,6 +109,16 @@ class Counters:
     marks: NDArray[np.int64]
 
 
+class CounterArrays(NamedTuple):
+    """The arrays of a sketch, as kernels take them."""
+
+    slots: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    errors: NDArray[np.int64]
+    marks: NDArray[np.int64]
+
+
 class SpaceSaving(Sketch):
     """Count keys in `n_counters` counters: a new key takes over the least counter and its count.
 
@@ -158,6 +168,11 @@ class SpaceSaving(Sketch):
     def n(self) -> int:
         """Counters in use."""
         return int(self.marks[N])
+
+    @property
+    def arrays(self) -> CounterArrays:
+        """The arrays, for kernels; to be read again after `clear`, `fade` and `restore`."""
+        return CounterArrays(self.index, self.keys, self.counts, self.errors, self.marks)
 
     @property
     def memory(self) -> int:

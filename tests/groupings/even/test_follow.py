@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from naive.follow import NaiveFollower
 from naive.space_saving import NaiveSpaceSaving
-from skewless.groupings.even.follow import follow_plan
+from skewless.groupings.even.follow import Tally, follow_plan
 from skewless.groupings.even.level import NO_PIECE
 from skewless.groupings.even.plan import Plan
 from skewless.sketches.space_saving import SpaceSaving
@@ -27,46 +27,23 @@ class Follower:
     def __init__(
         self, plan: Plan, salt: np.uint64, *, n_counters: int = 8, units: Any = 1, first_turn: int = 0
     ) -> None:
-        self.plan, self.tables, self.salt = plan, plan.tables(salt), salt
-        self.counts = np.zeros(plan.keys.size, dtype=np.int64)
-        self.bucket_counts = np.zeros(plan.bucket_owners.size, dtype=np.int64)
+        self.plan, self.salt = plan, salt
         self.phases = np.zeros(len(plan.shares), dtype=np.uint64)
-        self.standing = np.zeros(plan.n_workers, dtype=np.int64)
-        self.units = np.full(plan.n_workers, units, dtype=np.int64) if np.isscalar(units) else np.array(units)
-        self.first_turn = first_turn
+        self.tables = plan.tables(salt, self.phases)
         self.sketch = SpaceSaving(n_counters, salt=salt)
+        self.tally = Tally(
+            np.zeros(plan.keys.size, dtype=np.int64),
+            np.zeros(plan.bucket_owners.size, dtype=np.int64),
+            np.zeros(plan.n_workers, dtype=np.int64),
+            np.full(plan.n_workers, units, dtype=np.int64) if np.isscalar(units) else np.array(units),
+            *self.sketch.arrays,
+        )
+        self.first_turn = first_turn
         self.unnamed = 0
 
-    def route(self, keys: NDArray[np.uint64], begin: int = 0, stop: int | None = None) -> NDArray[np.int32]:
+    def route(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         workers = np.full(keys.size, -1, dtype=np.int32)
-        sketch = self.sketch
-        self.unnamed = follow_plan(
-            keys,
-            begin,
-            keys.size if stop is None else stop,
-            workers,
-            self.salt,
-            self.tables.index,
-            self.plan.keys,
-            self.plan.owners,
-            self.counts,
-            self.phases,
-            self.tables.starts,
-            self.tables.pieces,
-            self.tables.lasts,
-            self.tables.guide,
-            self.plan.bucket_owners,
-            self.bucket_counts,
-            self.standing,
-            self.units,
-            self.unnamed,
-            self.first_turn,
-            sketch.index,
-            sketch.keys,
-            sketch.counts,
-            sketch.errors,
-            sketch.marks,
-        )
+        self.unnamed = follow_plan(keys, workers, self.tables, self.tally, self.unnamed, self.first_turn)
         return workers
 
 
@@ -103,17 +80,17 @@ def _naive(follower: Follower) -> NaiveFollower:
         owners=owners,
         bucket_owners=plan.bucket_owners.tolist(),
         phases=phases,
-        standing=follower.standing.tolist(),
-        units=follower.units.tolist(),
+        times=follower.tally.times.tolist(),
+        units=follower.tally.units.tolist(),
         first_turn=follower.first_turn,
         sketch=NaiveSpaceSaving(follower.sketch.counts.size),
     )
 
 
 def _assert_alike(follower: Follower, twin: NaiveFollower) -> None:
-    assert follower.standing.tolist() == twin.standing
-    assert follower.counts.tolist() == [twin.counts.get(key, 0) for key in follower.plan.keys.tolist()]
-    assert follower.bucket_counts.tolist() == [
+    assert follower.tally.times.tolist() == twin.times
+    assert follower.tally.keys.tolist() == [twin.counts.get(key, 0) for key in follower.plan.keys.tolist()]
+    assert follower.tally.buckets.tolist() == [
         twin.bucket_counts.get(bucket, 0) for bucket in range(len(twin.bucket_owners))
     ]
     assert follower.unnamed == twin.unnamed
@@ -126,17 +103,16 @@ def test_equals_its_naive_twin(data: st.DataObject, plan: Plan, salt: int, first
     units = data.draw(st.lists(st.sampled_from([1, 7, 2**16, 2**32]), min_size=n_workers, max_size=n_workers))
     follower = Follower(plan, np.uint64(salt), units=units, first_turn=first_turn)
     follower.phases[:] = data.draw(st.integers(0, 2**64 - 1))
-    standing = st.integers(-(2**20), 2**20) | st.just(0)
-    follower.standing[:] = data.draw(st.lists(standing, min_size=n_workers, max_size=n_workers))
+    times = st.integers(-(2**20), 2**20) | st.just(0)
+    follower.tally.times[:] = data.draw(st.lists(times, min_size=n_workers, max_size=n_workers))
     twin = _naive(follower)
     names = [*plan.keys.tolist(), *data.draw(st.lists(st.integers(0, 20), max_size=12))] or [0]
     keys = data.draw(st.lists(st.sampled_from(names), max_size=150))
     expected = [twin.route(key) for key in keys]
     array = np.array(keys, dtype=np.uint64)
     middle = data.draw(st.integers(0, len(keys)))
-    head, tail = follower.route(array, 0, middle), follower.route(array, middle)
-    assert (head[middle:] == -1).all()
-    assert [*head[:middle].tolist(), *tail[middle:].tolist()] == expected
+    head, tail = follower.route(array[:middle]), follower.route(array[middle:])
+    assert [*head.tolist(), *tail.tolist()] == expected
     _assert_alike(follower, twin)
 
 
@@ -174,7 +150,7 @@ def _cut(shares: list[float]) -> Follower:
 def test_every_stretch_of_a_cut_key_is_in_proportion_to_its_shares() -> None:
     shares = [5.0, 3.0, 1.0, 1.0]
     follower = _cut(shares)
-    follower.units[:] = 0  # nobody has a lower standing
+    follower.tally.units[:] = 0  # all virtual times are the same
     workers = follower.route(np.full(2000, 7, dtype=np.uint64))
     for begin in range(0, 2000, 100):
         counts = np.bincount(workers[begin : begin + 100], minlength=4)
@@ -183,14 +159,14 @@ def test_every_stretch_of_a_cut_key_is_in_proportion_to_its_shares() -> None:
 
 def test_who_stands_behind_catches_up() -> None:
     follower = _cut([1.0, 1.0, 1.0, 0.0])
-    follower.standing[:] = [300, 0, 0, -100]
+    follower.tally.times[:] = [300, 0, 0, -100]
     follower.route(np.full(3000, 7, dtype=np.uint64))
-    assert np.ptp(follower.standing) <= 6
+    assert np.ptp(follower.tally.times) <= 6
 
 
 def test_a_cut_key_comes_to_no_worker_without_a_piece() -> None:
     follower = _cut([NO_PIECE, 1.0, NO_PIECE, 1.0])
-    follower.standing[:] = [-(10**6), 0, -(10**6), 0]
+    follower.tally.times[:] = [-(10**6), 0, -(10**6), 0]
     assert set(follower.route(np.full(500, 7, dtype=np.uint64)).tolist()) == {1, 3}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from naive.level import NaiveLevel, has_circle
-from skewless.groupings.even.level import NO_PIECE, NOBODY, flow, level, worker_loads
+from skewless.groupings.even.level import NO_PIECE, NOBODY, Layout, Limits, flow, level, worker_loads
 from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.statistics import Statistics
 
@@ -25,25 +25,23 @@ LOADS = st.one_of(
 )
 
 
-class Arrays:
-    """A twin's state in the form in which the kernel takes it."""
+def _layout(twin: NaiveLevel) -> Layout:
+    """Return a twin's state as the kernels take it."""
+    n_workers = len(twin.targets)
+    amounts = np.full((max(1, n_workers - 1), n_workers), NO_PIECE)
+    cut_items = np.full(len(amounts), NOBODY, dtype=np.int64)
+    for place, shares in twin.pieces.items():
+        cut_items[place] = twin.cut_items[place]
+        for worker, amount in shares.items():
+            amounts[place, worker] = amount
+    loads, owners = np.array(twin.loads, dtype=np.float64), np.array(twin.owners, dtype=np.int32)
+    return Layout(loads, owners, amounts, cut_items, twin.n_keys)
 
-    def __init__(self, twin: NaiveLevel) -> None:
-        n_workers = len(twin.targets)
-        self.loads = np.array(twin.loads, dtype=np.float64)
-        self.targets = np.array(twin.targets, dtype=np.float64)
-        self.owners = np.array(twin.owners, dtype=np.int32)
-        self.amounts = np.full((max(1, n_workers - 1), n_workers), NO_PIECE)
-        self.cut_items = np.full(len(self.amounts), NOBODY, dtype=np.int64)
-        for place, shares in twin.pieces.items():
-            self.cut_items[place] = twin.cut_items[place]
-            for worker, amount in shares.items():
-                self.amounts[place, worker] = amount
 
-    def assert_equals(self, twin: NaiveLevel) -> None:
-        expected = Arrays(twin)
-        for name in ("owners", "amounts", "cut_items"):
-            assert getattr(self, name).tolist() == getattr(expected, name).tolist()
+def _assert_alike(layout: Layout, twin: NaiveLevel) -> None:
+    expected = _layout(twin)
+    for name in ("owners", "amounts", "cut_items"):
+        assert getattr(layout, name).tolist() == getattr(expected, name).tolist()
 
 
 def _draw_loads(random: Random, twin: NaiveLevel) -> None:
@@ -76,10 +74,10 @@ def test_equals_its_naive_twin(seed: int) -> None:
     for _ in range(5):
         _draw_loads(random, twin)
         if random.random() < 0.3:
-            arrays = Arrays(twin)
-            flow(arrays.loads, arrays.targets, arrays.owners, arrays.amounts, arrays.cut_items)
+            layout = _layout(twin)
+            flow(layout, np.array(twin.targets, dtype=np.float64))
             twin.flow()
-            arrays.assert_equals(twin)
+            _assert_alike(layout, twin)
         _level_both(random, twin)
         assert not has_circle(twin.pieces.values())
 
@@ -88,20 +86,9 @@ def _level_both(random: Random, twin: NaiveLevel) -> None:
     may_cut, may_move_buckets = random.random() < 0.8, random.random() < 0.7
     slack, least = random.choice([0.0, 0.02, 0.5]), random.choice([0, 0, 3, 40])
     budget = random.choice([0.0, 10.0, 100.0, np.inf])
-    arrays = Arrays(twin)
-    moved = level(
-        arrays.loads,
-        arrays.targets,
-        arrays.owners,
-        arrays.amounts,
-        arrays.cut_items,
-        twin.n_keys,
-        may_cut,
-        may_move_buckets,
-        slack,
-        float(least),
-        budget,
-    )
+    layout = _layout(twin)
+    limits = Limits(may_cut, may_move_buckets, slack, float(least), budget)
+    moved = level(layout, np.array(twin.targets, dtype=np.float64), limits)
     cut_before = set(twin.cut_items.values())
     expected, items = twin.level(
         may_cut=may_cut, may_move_buckets=may_move_buckets, slack=slack, least=least, budget=budget
@@ -109,12 +96,12 @@ def _level_both(random: Random, twin: NaiveLevel) -> None:
     assert moved == expected
     *earlier, last = [0, *(twin.loads[item] for item in items)]
     assert moved <= budget or (not may_cut and sum(earlier) < budget and last > 0)
-    arrays.assert_equals(twin)
+    _assert_alike(layout, twin)
     newly_cut = set(twin.cut_items.values()) - cut_before
     assert may_cut or not newly_cut
     assert all(item < twin.n_keys for item in newly_cut)
     assert all(twin.loads[item] >= max(least, 1) for item in [*items, *newly_cut])
-    sums = worker_loads(arrays.loads, arrays.owners, arrays.amounts)
+    sums = worker_loads(layout)
     assert sums.tolist() == [twin.load(worker) for worker in twin.workers]
 
 
@@ -184,11 +171,7 @@ def test_stays_sound_over_many_plans(data: st.DataObject, n_workers: int, n_keys
         plan, moved = plan.levelled(
             statistics,
             targets,
-            may_cut=may_cut,
-            may_move_buckets=data.draw(st.booleans()),
-            slack=data.draw(st.sampled_from([0.0, 0.02])),
-            least=least,
-            budget=budget,
+            Limits(may_cut, data.draw(st.booleans()), data.draw(st.sampled_from([0.0, 0.02])), least, budget),
         )
         _assert_sound(plan, statistics)
         largest = max([0.0, *statistics.keys, *statistics.buckets]) if budget and not may_cut else 0.0
@@ -217,7 +200,7 @@ def test_cuts_stay_below_the_workers_however_loads_change(n_workers: int, tail: 
         targets = fair * statistics.weight
         if number % 3 == 0:
             plan = plan.flowed(statistics, targets)
-        plan, _ = plan.levelled(statistics, targets, budget=np.inf if number % 2 else 0.05 * statistics.weight)
+        plan, _ = plan.levelled(statistics, targets, Limits(budget=np.inf if number % 2 else 0.05 * statistics.weight))
         _assert_sound(plan, statistics)
         most = max(most, plan.n_cuts)
     assert most == n_workers - 1  # the bound is one that is met
@@ -233,7 +216,7 @@ def test_meets_the_targets_where_all_load_is_in_named_keys(data: st.DataObject, 
             continue
         targets = fair * statistics.weight
         slack = data.draw(st.sampled_from([0.0, 0.02]))
-        plan, _ = plan.levelled(statistics, targets, slack=slack)
+        plan, _ = plan.levelled(statistics, targets, Limits(slack=slack))
         assert (plan.loads(statistics) <= (1 + slack) * targets + 1e-6 * statistics.weight).all()
 
 
@@ -244,7 +227,7 @@ def test_cuts_no_key_where_it_may_not(data: st.DataObject, n_workers: int, n_key
         statistics = _statistics(data.draw(some_loads(n_keys)), data.draw(some_loads(3 * n_workers)))
         targets = np.full(n_workers, statistics.weight / n_workers)
         before = plan.loads(statistics).max()
-        plan, _ = plan.levelled(statistics, targets, may_cut=False)
+        plan, _ = plan.levelled(statistics, targets, Limits(may_cut=False))
         assert plan.shares.size == 0
         assert plan.loads(statistics).max() <= max(before, 1.02 * targets.max()) * (1 + 1e-9)
 
@@ -266,7 +249,7 @@ def test_a_key_that_fits_moves_whole_instead() -> None:
 @pytest.mark.parametrize(("load", "cuts"), [(97, 1), (99, 0), (101, 0), (103, 1)])
 def test_a_key_fits_if_it_is_within_two_percent_of_what_has_to_go(load: int, cuts: int) -> None:
     plan = replace(_begin(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
-    plan, moved = plan.levelled(_statistics([load, 500], [0, 0]), np.array([load + 400.0, 100.0]), slack=0.02)
+    plan, moved = plan.levelled(_statistics([load, 500], [0, 0]), np.array([load + 400.0, 100.0]), Limits(slack=0.02))
     assert (plan.n_cuts, moved) == (cuts, 0 if cuts else load)
 
 
@@ -274,7 +257,7 @@ def test_all_moves_together_are_within_the_budget() -> None:
     plan = replace(_begin(3, 4, 3), owners=np.zeros(4, dtype=np.int32))
     statistics, targets = _statistics([6] * 4, [0] * 3), np.full(3, 8.0)
     for budget, moves in ((0.0, 0), (6.0, 1), (12.0, 2)):
-        after, moved = plan.levelled(statistics, targets, may_cut=False, budget=budget)
+        after, moved = plan.levelled(statistics, targets, Limits(may_cut=False, budget=budget))
         assert ((after.owners != 0).sum(), moved) == (moves, 6 * moves)
 
 
@@ -282,13 +265,13 @@ def test_a_key_above_the_budget_moves_alone_where_none_may_be_cut() -> None:
     """As long as that levels: a key that is all that a worker has stays."""
     plan = replace(_begin(3, 3, 3), owners=np.zeros(3, dtype=np.int32))
     statistics, targets = _statistics([60, 30, 10], [0] * 3), np.full(3, 100 / 3)
-    after, moved = plan.levelled(statistics, targets, may_cut=False, budget=5.0)
+    after, moved = plan.levelled(statistics, targets, Limits(may_cut=False, budget=5.0))
     assert (after.owners.tolist(), moved) == ([1, 0, 0], 60)
-    after, moved = after.levelled(statistics, targets, may_cut=False, budget=5.0)
+    after, moved = after.levelled(statistics, targets, Limits(may_cut=False, budget=5.0))
     assert (after.owners.tolist(), moved) == ([1, 0, 2], 10)
-    again, moved = after.levelled(statistics, targets, may_cut=False, budget=5.0)
+    again, moved = after.levelled(statistics, targets, Limits(may_cut=False, budget=5.0))
     assert (again.owners.tolist(), moved) == (after.owners.tolist(), 0)
-    cut, _ = plan.levelled(statistics, targets, budget=5.0)
+    cut, _ = plan.levelled(statistics, targets, Limits(budget=5.0))
     assert cut.n_cuts == 2
 
 
@@ -296,7 +279,7 @@ def test_a_key_above_the_budget_moves_alone_where_none_may_be_cut() -> None:
 def test_a_key_above_the_budget_moves_if_that_brings_a_quarter_of_it(load: int, moves: bool) -> None:
     plan = replace(_begin(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
     statistics = _statistics([load, 100 - load], [0, 0])
-    plan, _ = plan.levelled(statistics, np.full(2, 50.0), may_cut=False, budget=5.0, least=30.0)
+    plan, _ = plan.levelled(statistics, np.full(2, 50.0), Limits(may_cut=False, budget=5.0, least=30.0))
     assert (plan.owners[0] == 1) == moves
 
 

@@ -44,7 +44,7 @@ def _pieces(tables: Tables, row: int) -> list[tuple[int, int]]:
 
 @given(cut_keys())
 def test_pieces_lie_side_by_side_in_proportion_to_their_shares(rows: list[list[float]]) -> None:
-    tables = _plan(rows).tables(SALT)
+    tables = _plan(rows).tables(SALT, np.zeros(len(rows), dtype=np.uint64))
     assert tables.starts[-1] == tables.pieces.size == sum(share >= 0 for row in rows for share in row)
     for number, row in enumerate(rows):
         pieces = _pieces(tables, number)
@@ -62,7 +62,7 @@ def test_pieces_lie_side_by_side_in_proportion_to_their_shares(rows: list[list[f
 
 @given(cut_keys(), st.lists(st.integers(0, WORDS - 1), max_size=20))
 def test_every_word_finds_its_piece_from_the_guide_on(rows: list[list[float]], words: list[int]) -> None:
-    tables = _plan(rows).tables(SALT)
+    tables = _plan(rows).tables(SALT, np.zeros(len(rows), dtype=np.uint64))
     step = WORDS >> GUIDE_BITS
     for number in range(len(rows)):
         lasts = [last for _, last in _pieces(tables, number)]

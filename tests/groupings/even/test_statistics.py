@@ -1,4 +1,4 @@
-"""Statistics of keys and buckets: what is steadied, named, kept and faded, and that no weight is lost."""
+"""Statistics of keys and buckets: what is shrunk, named, kept and faded, and that no weight is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naive import key_statistics as naive
-from skewless.groupings.even.statistics import Statistics, steadied
+from skewless.groupings.even.statistics import Statistics, shrunk
 
 LOADS = st.lists(st.integers(0, 30).map(float) | st.floats(0, 1e6, allow_subnormal=False), max_size=25)
 N_BUCKETS = 5
@@ -23,14 +23,14 @@ def statistics(draw: st.DrawFn) -> Statistics:
 
 
 @given(LOADS, st.sampled_from([0.01, 0.5, 1.0]))
-def test_steadied_equals_its_naive_twin(loads: list[float], spread: float) -> None:
-    assert steadied(np.array(loads), spread).tolist() == pytest.approx(naive.steadied(loads, spread), abs=1e-9)
+def test_shrunk_equals_its_naive_twin(loads: list[float], spread: float) -> None:
+    assert shrunk(np.array(loads), spread).tolist() == pytest.approx(naive.shrunk(loads, spread), abs=1e-9)
 
 
 @given(LOADS, st.sampled_from([0.01, 1.0]))
 def test_steadying_keeps_the_sum_and_leaves_no_load_further_out(loads: list[float], spread: float) -> None:
     array = np.array(loads)
-    steady = steadied(array, spread)
+    steady = shrunk(array, spread)
     assert steady.sum() == pytest.approx(array.sum())
     assert array.tolist() == loads
     if loads:
@@ -41,23 +41,23 @@ def test_steadying_keeps_the_sum_and_leaves_no_load_further_out(loads: list[floa
 @pytest.mark.parametrize("mean", [3, 100, 10_000])
 def test_counts_that_differ_by_chance_are_drawn_together(mean: int) -> None:
     counts = np.random.default_rng(0).poisson(mean, size=1000).astype(np.float64)
-    assert steadied(counts, 1.0).std() < 0.35 * counts.std()
+    assert shrunk(counts, 1.0).std() < 0.35 * counts.std()
 
 
 def test_counts_that_clearly_differ_stay_apart() -> None:
     counts = np.array([10_000.0, 5_000.0, 2_000.0, 100.0])
-    assert steadied(counts, 1.0).tolist() == counts.tolist()
+    assert shrunk(counts, 1.0).tolist() == counts.tolist()
     mixed = np.concatenate([np.random.default_rng(0).poisson(mean, size=200) for mean in (900, 1100)]).astype(
         np.float64
     )
-    steady = steadied(mixed, 1.0)
+    steady = shrunk(mixed, 1.0)
     assert steady[200:].mean() - steady[:200].mean() > 150
 
 
 def test_one_load_and_none_are_steady() -> None:
-    assert steadied(np.array([7.0]), 1.0).tolist() == [7.0]
-    assert steadied(np.zeros(3), 1.0).tolist() == [0.0] * 3
-    assert steadied(np.empty(0), 1.0).size == 0
+    assert shrunk(np.array([7.0]), 1.0).tolist() == [7.0]
+    assert shrunk(np.zeros(3), 1.0).tolist() == [0.0] * 3
+    assert shrunk(np.empty(0), 1.0).size == 0
 
 
 @given(statistics(), st.data())
@@ -102,8 +102,8 @@ def test_spread_is_what_chance_makes_of_weights() -> None:
 
 
 @given(statistics())
-def test_keys_and_buckets_are_steadied_apart(before: Statistics) -> None:
-    steady = before.steadied()
-    assert steady.keys.tolist() == steadied(before.keys, before.spread).tolist()
-    assert steady.buckets.tolist() == steadied(before.buckets, before.spread).tolist()
+def test_keys_and_buckets_are_shrunk_apart(before: Statistics) -> None:
+    steady = before.shrunk()
+    assert steady.keys.tolist() == shrunk(before.keys, before.spread).tolist()
+    assert steady.buckets.tolist() == shrunk(before.buckets, before.spread).tolist()
     assert (steady.weight, steady.square) == (before.weight, before.square)

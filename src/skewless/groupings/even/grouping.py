@@ -13,6 +13,7 @@ from skewless.errors import SkewlessError, require_at_least
 from skewless.groupings.base import Coordinated, Measuring, Router
 from skewless.groupings.even.capacities import fair_shares
 from skewless.groupings.even.gather import candidates, contradicts, gather
+from skewless.groupings.even.level import Limits
 from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.router import SURE, EvenRouter, nothing_counted, sent
 from skewless.groupings.even.state import EvenState
@@ -163,7 +164,7 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
         history = history.faded(0.0 if contradicts(plan, history, latest) else 0.5**halvings)
         plan, statistics = self._rename(plan, history.plus(latest), states, base.salt)
         ahead = base.ahead * 0.5**halvings + sum(map(sent, states)) - fair * latest.weight
-        steady = statistics.steadied()
+        steady = statistics.shrunk()
         revised = self._revise(replace(base, plan=plan, fair=fair), steady)
         common = replace(
             revised,
@@ -213,9 +214,7 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
         plan, moved = plan.levelled(
             statistics,
             targets,
-            may_cut=not self.single_owner,
-            slack=self.slack / 2,
-            budget=self.max_moved * statistics.weight,
+            Limits(may_cut=not self.single_owner, slack=self.slack / 2, budget=self.max_moved * statistics.weight),
         )
         return replace(state, plan=plan, plans=state.plans + 1, moved=moved / statistics.weight)
 

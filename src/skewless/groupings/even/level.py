@@ -1,70 +1,114 @@
 """Level the loads of workers by moving as little as possible: the planner behind `even`.
 
-Items are keys and buckets of keys with a load. Most are whole: they have one owner. A few keys are cut: pieces of them
-lie on several workers. Workers and cut keys form a graph, in which a piece is an edge. It never has a circle, and that
-is all it takes to keep the number of cuts (pieces beyond the first of each key) below the number of workers.
+Items are keys and buckets of keys with a load. Most are whole: they have one owner. A few keys are cut: they have
+pieces on several workers. Workers and cut keys form a graph in which a piece is an edge. The graph is always a forest,
+which is all it takes to keep the number of cuts (pieces beyond the first of each key) below the number of workers.
 
-Load flows along that graph for nothing: the pieces of a cut key change their sizes, no key meets a new worker. A piece
-may shrink to nothing and grow again. Where no path leads from a worker with too much to one with too little, an item
-moves whole, or one more key is cut between the two, which joins their parts of the graph; an empty piece that stands
-in the way is given up. As in McNaughton's wrap-around rule, every cut fills one of the two exactly.
+Load flows along that graph at no cost: the pieces of a cut key change their sizes, and no key meets a new worker. A
+piece may shrink to nothing and grow again. If no path leads from an overloaded worker to one with room, an item moves
+whole, or one more key is cut between the two, which joins their trees; an empty piece that is in the way is dropped. As
+in McNaughton's wrap-around rule, every cut fills one of the two workers exactly.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 NOBODY: Final = -1  # a row of `amounts` without a key, a worker without a predecessor
 NO_PIECE: Final = -1.0  # in `amounts`, where a cut key has no piece on a worker; 0 is an empty piece
 TINY: Final = 1e-9  # of all load: less than that is rounding
 
 
+class Layout(NamedTuple):
+    """Where the load is: items with their owners, and the pieces of cut keys. The planner changes all but loads."""
+
+    loads: NDArray[np.float64]
+    """The load of each item: keys first, then buckets."""
+    owners: NDArray[np.int32]
+    """The worker of each item, or -1 - row for a cut key."""
+    amounts: NDArray[np.float64]
+    """A row per cut key with its load on each worker, or NO_PIECE."""
+    cut_items: NDArray[np.int64]
+    """The key of each row of `amounts`, or NOBODY."""
+    n_keys: int
+
+
+class Limits(NamedTuple):
+    """What the planner may do."""
+
+    may_cut: bool = True
+    may_move_buckets: bool = True
+    slack: float = 0.0
+    """Overload, as a fraction of a worker's target, that is left alone."""
+    least: float = 0.0
+    """Load below which an item is left alone."""
+    budget: float = np.inf
+    """Load of the items that may move whole, in total."""
+
+
+class _Search(NamedTuple):
+    """The way back from each worker that a search has reached."""
+
+    workers: NDArray[np.int64]
+    """The worker before it, or NOBODY."""
+    rows: NDArray[np.int64]
+    """The row of the cut key that connects the two."""
+
+
 @njit(cache=True)
-def worker_loads(loads: Any, owners: Any, amounts: Any) -> Any:
-    """Sum up what lies on each worker: whole items and pieces."""
-    n_rows, n_workers = amounts.shape
+def worker_loads(layout: Layout) -> NDArray[np.float64]:
+    """Return the load of each worker: whole items and pieces."""
+    n_rows, n_workers = layout.amounts.shape
     sums = np.zeros(n_workers)
-    for item in range(owners.size):
-        if owners[item] >= 0:
-            sums[owners[item]] += loads[item]
+    for item in range(layout.owners.size):
+        if layout.owners[item] >= 0:
+            sums[layout.owners[item]] += layout.loads[item]
     for row in range(n_rows):
         for worker in range(n_workers):
-            sums[worker] += max(amounts[row, worker], 0.0)
+            sums[worker] += max(layout.amounts[row, worker], 0.0)
     return sums
 
 
 @njit(cache=True)
-def _search(begin: Any, end: Any, missing: Any, amounts: Any, cut_items: Any, before: Any, through: Any) -> Any:
-    """Go along pieces from `begin` to `end`, empty ones too; or, if `end` is NOBODY, as load can flow, to who has room.
+def _start_search(n_workers: int) -> _Search:
+    return _Search(np.empty(n_workers, dtype=np.int64), np.empty(n_workers, dtype=np.int64))
 
-    Gives the worker found, or NOBODY, and leaves the way back in `before` (workers) and `through` (rows of `amounts`).
+
+@njit(cache=True)
+def _find(giver: int, taker: int, missing: NDArray[np.float64], layout: Layout, search: _Search) -> int:
+    """Search breadth-first from `giver`; return the worker found, or NOBODY, and leave the way back in `search`.
+
+    The search goes along all pieces to `taker`. If that is NOBODY, it goes as load can flow, so not along empty pieces,
+    to the nearest worker with room.
     """
+    amounts, before = layout.amounts, search.workers
     n_workers = missing.size
     queue = np.empty(n_workers, dtype=np.int64)
-    rows = np.flatnonzero(cut_items != NOBODY)
+    rows = np.flatnonzero(layout.cut_items != NOBODY)
     n_left = rows.size  # rows[:n_left] have not been passed yet
     before[:] = NOBODY
-    before[begin] = begin
-    queue[0] = begin
+    before[giver] = giver
+    queue[0] = giver
     head, tail = 0, 1
     while head < tail:
         worker = queue[head]
         head += 1
-        if worker == end or (end == NOBODY and missing[worker] > 0):
-            return worker
+        if worker == taker or (taker == NOBODY and missing[worker] > 0):
+            return int(worker)
         n_kept = 0
         for row in rows[:n_left]:
-            if not (amounts[row, worker] > 0 or (end != NOBODY and amounts[row, worker] == 0)):
+            if not (amounts[row, worker] > 0 or (taker != NOBODY and amounts[row, worker] == 0)):
                 rows[n_kept] = row
                 n_kept += 1
                 continue
             for other in range(n_workers):
                 if amounts[row, other] >= 0 and before[other] == NOBODY:
                     before[other] = worker
-                    through[other] = row
+                    search.rows[other] = row
                     queue[tail] = other
                     tail += 1
         n_left = n_kept
@@ -72,58 +116,57 @@ def _search(begin: Any, end: Any, missing: Any, amounts: Any, cut_items: Any, be
 
 
 @njit(cache=True)
-def _shift(begin: Any, end: Any, limit: float, tiny: float, amounts: Any, before: Any, through: Any) -> float:
-    """Let up to `limit` flow along a path, as much as its smallest piece has. Gives what has flowed."""
+def _shift(giver: int, taker: int, limit: float, tiny: float, amounts: NDArray[np.float64], search: _Search) -> float:
+    """Let up to `limit` flow along the path that was found, as much as its smallest piece has; return how much."""
     flow = limit
-    worker = end
-    while worker != begin:
-        flow = min(flow, amounts[through[worker], before[worker]])
-        worker = before[worker]
-    worker = end
-    while worker != begin:
-        row, giver = through[worker], before[worker]
-        rest = amounts[row, giver] - flow
+    worker = taker
+    while worker != giver:
+        flow = min(flow, amounts[search.rows[worker], search.workers[worker]])
+        worker = search.workers[worker]
+    worker = taker
+    while worker != giver:
+        row, previous = search.rows[worker], search.workers[worker]
+        rest = amounts[row, previous] - flow
         if rest <= tiny:  # rounding: a cut key never loses its last piece by it
             amounts[row, worker] += rest
             rest = 0.0
-        amounts[row, giver] = rest
+        amounts[row, previous] = rest
         amounts[row, worker] += flow
-        worker = giver
+        worker = previous
     return flow
 
 
 @njit(cache=True)
-def _flow_from(begin: Any, missing: Any, amounts: Any, cut_items: Any, tiny: float, before: Any, through: Any) -> bool:
-    """Let load flow from one worker to those with room, as far as pieces connect them; changes both arrays in place.
+def _flow_from(giver: int, missing: NDArray[np.float64], layout: Layout, tiny: float, search: _Search) -> bool:
+    """Let load flow from one worker to those with room, as far as pieces connect them; return whether it suffices.
 
-    `missing` is what each worker is short of, negative where it has too much. Says whether `begin` has come down to
-    its target.
+    `missing` is what each worker lacks, negative if it is overloaded. It is changed in place, like the amounts.
     """
-    while missing[begin] < -tiny:
-        end = _search(begin, NOBODY, missing, amounts, cut_items, before, through)
-        if end == NOBODY:
+    while missing[giver] < -tiny:
+        taker = _find(giver, NOBODY, missing, layout, search)
+        if taker == NOBODY:
             return False
-        flow = _shift(begin, end, min(-missing[begin], missing[end]), tiny, amounts, before, through)
-        missing[begin] += flow
-        missing[end] -= flow
-        if missing[end] <= tiny:
-            missing[end] = 0.0
+        flow = _shift(giver, taker, min(-missing[giver], missing[taker]), tiny, layout.amounts, search)
+        missing[giver] += flow
+        missing[taker] -= flow
+        if missing[taker] <= tiny:
+            missing[taker] = 0.0
     return True
 
 
 @njit(cache=True)
-def flow(loads: Any, targets: Any, owners: Any, amounts: Any, cut_items: Any) -> None:
-    """Bring workers to their targets as far as pieces alone can; changes `amounts` in place."""
-    missing = targets - worker_loads(loads, owners, amounts)
-    before = np.empty(targets.size, dtype=np.int64)
-    through = np.empty(targets.size, dtype=np.int64)
+def flow(layout: Layout, targets: NDArray[np.float64]) -> None:
+    """Bring workers to their targets as far as pieces alone can; changes the amounts in place."""
+    missing = targets - worker_loads(layout)
+    search = _start_search(targets.size)
     for worker in np.argsort(missing, kind="mergesort"):  # which is stable
-        _flow_from(worker, missing, amounts, cut_items, TINY * targets.sum(), before, through)
+        _flow_from(worker, missing, layout, TINY * targets.sum(), search)
 
 
 @njit(cache=True)
-def _largest(loads: Any, owners: Any, worker: Any, first: int, last: int, least: float, most: float) -> Any:
-    """Give the largest item of a worker among items[first:last] whose load is from `least` to `most`."""
+def _largest(layout: Layout, worker: int, first: int, last: int, least: float, most: float) -> int:
+    """Return the largest item of a worker among items[first:last] whose load is from `least` to `most`."""
+    loads, owners = layout.loads, layout.owners
     best = NOBODY
     for item in range(first, last):
         if owners[item] == worker and least <= loads[item] <= most and (best == NOBODY or loads[item] > loads[best]):
@@ -132,21 +175,24 @@ def _largest(loads: Any, owners: Any, worker: Any, first: int, last: int, least:
 
 
 @njit(cache=True)
-def _that_fits(loads: Any, owners: Any, worker: Any, n_keys: int, n_movable: int, least: float, most: float) -> Any:
-    """Give the largest key of a worker within limits, or if there is none its largest bucket."""
-    item = _largest(loads, owners, worker, 0, n_keys, least, most)
-    return _largest(loads, owners, worker, n_keys, n_movable, least, most) if item == NOBODY else item
+def _largest_key_or_bucket(layout: Layout, worker: int, n_movable: int, least: float, most: float) -> int:
+    """Return the largest key of a worker within limits, or if there is none its largest bucket."""
+    item: int = _largest(layout, worker, 0, layout.n_keys, least, most)
+    if item == NOBODY:
+        item = _largest(layout, worker, layout.n_keys, n_movable, least, most)
+    return item
 
 
 @njit(cache=True)
-def _relief(loads: Any, owners: Any, worker: Any, n_movable: int, difference: float, least: float, most: float) -> Any:
-    """Give the item of a worker whose move leaves the higher of two workers lowest, if that is lower than it was.
+def _best_relief(layout: Layout, worker: int, n_movable: int, difference: float, least: float, most: float) -> int:
+    """Return the item of a worker whose move leaves the higher of two workers lowest, if that is an improvement.
 
-    Of two that do the same it is the smaller.
+    Ties are broken by the smaller load.
     """
+    loads = layout.loads
     best, highest = NOBODY, 0.95 * difference
     for item in range(n_movable):
-        if owners[item] == worker and least <= loads[item] <= most:
+        if layout.owners[item] == worker and least <= loads[item] <= most:
             higher = max(loads[item], difference - loads[item])
             if higher < highest or (higher == highest and best != NOBODY and loads[item] < loads[best]):
                 best, highest = item, higher
@@ -154,42 +200,33 @@ def _relief(loads: Any, owners: Any, worker: Any, n_movable: int, difference: fl
 
 
 @njit(cache=True)
-def _cut(
-    loads: Any,
-    owners: Any,
-    amounts: Any,
-    cut_items: Any,
-    n_keys: int,
-    giver: Any,
-    taker: Any,
-    share: float,
-    least: float,
-) -> bool:
-    """Give `share` of the largest key on one worker to another; says whether there was a key large enough."""
+def _cut(layout: Layout, giver: int, taker: int, share: float, least: float) -> bool:
+    """Move `share` of the largest key on one worker to another; return whether there was a key large enough."""
+    amounts, cut_items = layout.amounts, layout.cut_items
     row, free = NOBODY, NOBODY
     for candidate in range(cut_items.size):
         if cut_items[candidate] == NOBODY:
             free = candidate
         elif amounts[candidate, giver] >= share and (row == NOBODY or amounts[candidate, giver] > amounts[row, giver]):
             row = candidate
-    item = _largest(loads, owners, giver, 0, n_keys, max(share, least), np.inf)
+    item = _largest(layout, giver, 0, layout.n_keys, max(share, least), np.inf)
     if row == NOBODY and item == NOBODY:
         return False
-    if row == NOBODY or (item != NOBODY and loads[item] > amounts[row, giver]):
+    if row == NOBODY or (item != NOBODY and layout.loads[item] > amounts[row, giver]):
         row = free
         cut_items[row] = item
-        owners[item] = -1 - row
-        amounts[row, giver] = loads[item]
+        layout.owners[item] = -1 - row
+        amounts[row, giver] = layout.loads[item]
     amounts[row, giver] -= share
     amounts[row, taker] = share
     return True
 
 
 @njit(cache=True)
-def _hand_over(amounts: Any, giver: Any, taker: Any, least: float) -> Any:
-    """Give the largest piece on one worker to another, which has none of that key; gives its size, 0 below `least`."""
+def _hand_over(amounts: NDArray[np.float64], giver: int, taker: int, least: float) -> float:
+    """Move the largest piece on one worker to another that has none of its key; return its size, 0 below `least`."""
     row = np.argmax(amounts[:, giver])
-    share = amounts[row, giver]
+    share: float = amounts[row, giver]
     if share < least:
         return 0.0
     amounts[row, giver] = 0.0
@@ -198,99 +235,89 @@ def _hand_over(amounts: Any, giver: Any, taker: Any, least: float) -> Any:
 
 
 @njit(cache=True)
-def _give_up_empty_piece(
-    giver: Any, taker: Any, missing: Any, owners: Any, amounts: Any, cut_items: Any, before: Any, through: Any
-) -> None:
-    """Part two workers between which nothing can flow, though pieces connect them: one of these is empty."""
-    worker = _search(giver, taker, missing, amounts, cut_items, before, through)
+def _drop_empty_piece(giver: int, taker: int, missing: NDArray[np.float64], layout: Layout, search: _Search) -> None:
+    """Separate two workers between which nothing can flow though pieces connect them: one of these is empty."""
+    worker = _find(giver, taker, missing, layout, search)
     while worker not in (NOBODY, giver):
-        row, worker = through[worker], before[worker]
-        if amounts[row, worker] == 0:
-            amounts[row, worker] = NO_PIECE
-            _join(row, owners, amounts, cut_items)
+        row, worker = search.rows[worker], search.workers[worker]
+        if layout.amounts[row, worker] == 0:
+            layout.amounts[row, worker] = NO_PIECE
+            _join(row, layout)
             break
 
 
 @njit(cache=True)
-def _join(row: Any, owners: Any, amounts: Any, cut_items: Any) -> None:
-    """Make a key whole again if but one piece of it is left."""
-    holders = np.flatnonzero(amounts[row] >= 0)
+def _join(row: int, layout: Layout) -> None:
+    """Make a key whole again if only one piece of it is left."""
+    holders = np.flatnonzero(layout.amounts[row] >= 0)
     if holders.size == 1:
-        owners[cut_items[row]] = holders[0]
-        cut_items[row] = NOBODY
-        amounts[row] = NO_PIECE
+        layout.owners[layout.cut_items[row]] = holders[0]
+        layout.cut_items[row] = NOBODY
+        layout.amounts[row] = NO_PIECE
 
 
 @njit(cache=True)
-def _most_overloaded(missing: Any, targets: Any, slack: float, tiny: float, stuck: Any) -> Any:
+def _most_overloaded(
+    missing: NDArray[np.float64], targets: NDArray[np.float64], slack: float, tiny: float, stuck: NDArray[np.bool_]
+) -> int:
     worst = NOBODY
     for worker in range(targets.size):
-        too_much = missing[worker] < -max(slack * targets[worker], tiny)
-        if too_much and not stuck[worker] and (worst == NOBODY or missing[worker] < missing[worst]):
+        overloaded = missing[worker] < -max(slack * targets[worker], tiny)
+        if overloaded and not stuck[worker] and (worst == NOBODY or missing[worker] < missing[worst]):
             worst = worker
     return worst
 
 
 @njit(cache=True)
-def level(
-    loads: Any,
-    targets: Any,
-    owners: Any,
-    amounts: Any,
-    cut_items: Any,
-    n_keys: int,
-    may_cut: bool,
-    may_move_buckets: bool,
-    slack: float,
-    least: float,
-    budget: float,
-) -> float:
-    """Bring workers to their targets; changes `owners`, `amounts` and `cut_items` in place, gives the load moved.
+def level(layout: Layout, targets: NDArray[np.float64], limits: Limits) -> float:
+    """Bring workers to their targets; changes the layout in place, and returns the load of the items moved whole.
 
-    items[:n_keys] are keys, the others buckets, which are never cut. An overload of `slack` times the target is left
-    alone, and so are items below `least`. Whole items move as long as their load together is within `budget`; where
-    none may be cut, the last may go beyond it if that brings the two workers nearer by a quarter of its load at least.
+    If no key may be cut, the last item that moves may exceed the budget, provided that it brings the two workers closer
+    by at least a quarter of its load.
     """
-    n_movable = owners.size if may_move_buckets else n_keys
-    missing = targets - worker_loads(loads, owners, amounts)
-    before = np.empty(targets.size, dtype=np.int64)
-    through = np.empty(targets.size, dtype=np.int64)
+    may_cut, budget = limits.may_cut, limits.budget
+    n_movable = layout.owners.size if limits.may_move_buckets else layout.n_keys
+    missing = targets - worker_loads(layout)
+    search = _start_search(targets.size)
     stuck = np.zeros(targets.size, dtype=np.bool_)
     tiny = TINY * targets.sum()
+    least = max(limits.least, tiny)
     moved = 0.0
     while True:
-        giver = _most_overloaded(missing, targets, slack, tiny, stuck)
+        giver = _most_overloaded(missing, targets, limits.slack, tiny, stuck)
         if giver == NOBODY:
             break
-        if _flow_from(giver, missing, amounts, cut_items, tiny, before, through):
+        if _flow_from(giver, missing, layout, tiny, search):
             continue
-        taker = np.argmax(missing)
+        taker = int(np.argmax(missing))
         if missing[taker] <= tiny:
             break
         share = min(-missing[giver], missing[taker])
         room = min(1.02 * share, budget - moved)
         # A key that moves costs as much as a cut, so it moves if it fits, or if no key is large enough to be cut.
-        item = _largest(loads, owners, giver, 0, n_keys, max(least, 0.98 * share), room)
+        item = _largest(layout, giver, 0, layout.n_keys, max(limits.least, 0.98 * share), room)
         if item == NOBODY and may_cut:
-            _give_up_empty_piece(giver, taker, missing, owners, amounts, cut_items, before, through)
-            if _cut(loads, owners, amounts, cut_items, n_keys, giver, taker, share, least):
+            _drop_empty_piece(giver, taker, missing, layout, search)
+            if _cut(layout, giver, taker, share, limits.least):
                 missing[giver] += share
                 missing[taker] -= share
                 continue
         if item == NOBODY:
-            item = _that_fits(loads, owners, giver, n_keys, n_movable, max(least, tiny), room)
+            item = _largest_key_or_bucket(layout, giver, n_movable, least, room)
         if item == NOBODY and not may_cut:
             difference = missing[taker] - missing[giver]
             most = max(budget - moved, 0.8 * difference) if moved < budget else 0.0
-            item = _relief(loads, owners, giver, n_movable, difference, max(least, tiny), most)
+            item = _best_relief(layout, giver, n_movable, difference, least, most)
         if item == NOBODY:
-            share = _hand_over(amounts, giver, taker, max(least, slack * targets[giver], tiny)) if may_cut else 0.0
+            share = (
+                _hand_over(layout.amounts, giver, taker, max(least, limits.slack * targets[giver])) if may_cut else 0.0
+            )
             missing[giver] += share
             missing[taker] -= share
             stuck[giver] = share == 0
             continue
-        owners[item] = taker
-        moved += loads[item]
-        missing[giver] += loads[item]
-        missing[taker] -= loads[item]
+        layout.owners[item] = taker
+        moved += layout.loads[item]
+        missing[giver] += layout.loads[item]
+        missing[taker] -= layout.loads[item]
     return moved

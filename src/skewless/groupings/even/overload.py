@@ -1,32 +1,38 @@
-"""Look whether a plan still holds, from what a source has sent to each worker."""
+"""Whether a plan still holds, from what a source has sent to each worker."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 
 @njit(cache=True)
 def is_overloaded(
-    standing: Any, standing_seen: Any, units: Any, fair: Any, stretch: int, n: int, excused: float, slack: float
+    times: NDArray[np.int64],
+    times_seen: NDArray[np.int64],
+    units: NDArray[np.int64],
+    fair: NDArray[np.float64],
+    stretch: int,
+    n: int,
+    tolerance: float,
+    slack: float,
 ) -> bool:
-    """Say whether any worker got too much of the last `stretch` tuples, and has too much of all `n` for it.
+    """Whether any worker got too much of the last `stretch` tuples, and has too much of all `n` because of it.
 
-    A worker's standing has grown by its `units` with every tuple; `standing_seen` is that before the stretch. Too much
-    of the stretch is what exceeds its fair share by more than `excused` of it and by more than chance explains: five
-    standard deviations and, for shares of few tuples, four more (Bernstein's inequality). Too much of all is the same
-    number of tuples or, if that is more, `slack` of the fair share of all.
+    A worker's virtual time has advanced by its `units` with every tuple; `times_seen` are those before the stretch. Too
+    much of the stretch is what exceeds the fair share by more than `tolerance` of it and by more than chance explains:
+    five standard deviations and, for shares of few tuples, four more (Bernstein's inequality). Too much of all is the
+    same number of tuples or, if that is more, `slack` of the fair share of all.
     """
     total = 0.0
     for worker in range(fair.size):
-        total += standing[worker] / units[worker]
+        total += times[worker] / units[worker]
     for worker in range(fair.size):
         expected = fair[worker] * stretch
-        most = max(excused * expected, 5 * np.sqrt(expected) + 4)
-        excess = (standing[worker] - standing_seen[worker]) / units[worker] - expected
-        ahead = standing[worker] / units[worker] - fair[worker] * total
+        most = max(tolerance * expected, 5 * np.sqrt(expected) + 4)
+        excess = (times[worker] - times_seen[worker]) / units[worker] - expected
+        ahead = times[worker] / units[worker] - fair[worker] * total
         if excess > most and ahead > max(most, slack * fair[worker] * n):
             return True
     return False

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.groupings.base import Router
-from skewless.groupings.even.follow import SAMPLE, follow_plan
+from skewless.groupings.even.follow import SAMPLE, Tally, follow_plan
+from skewless.groupings.even.level import Limits
 from skewless.groupings.even.overload import is_overloaded
 from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.state import Counted, EvenState
@@ -90,47 +91,23 @@ class EvenRouter(Router[EvenState]):
 
     def _follow(self, plan: Plan) -> None:
         self._plan = plan
-        self._tables = plan.tables(self._salt)
         # Where each cut key's sequence begins: different for every source and every plan, lest all of them favour the
         # same pieces.
         numbers = (self._state.barriers, self._state.source, self._local_plans)
         begin = int(make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2]))
-        self._phases = rehash(np.arange(len(plan.shares), dtype=np.uint64), begin)
+        self._followed = plan.tables(self._salt, rehash(np.arange(len(plan.shares), dtype=np.uint64), begin))
         self._first_turn = begin % (1 << 16)
+        self._tally = Tally(
+            self._counts["key"], self._counts["bucket"], self._standing, self._units, *self._sketch.arrays
+        )
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers = np.empty(keys.size, dtype=np.int32)
-        sketch = self._sketch
         position = 0
         while position < keys.size:
             end = min(keys.size, position + self._next_check - self._n)
-            plan, tables = self._plan, self._tables
             self._unnamed = follow_plan(
-                keys,
-                position,
-                end,
-                workers,
-                self._salt,
-                tables.index,
-                plan.keys,
-                plan.owners,
-                self._counts["key"],
-                self._phases,
-                tables.starts,
-                tables.pieces,
-                tables.lasts,
-                tables.guide,
-                plan.bucket_owners,
-                self._counts["bucket"],
-                self._standing,
-                self._units,
-                self._unnamed,
-                self._first_turn,
-                sketch.index,
-                sketch.keys,
-                sketch.counts,
-                sketch.errors,
-                sketch.marks,
+                keys[position:end], workers[position:end], self._followed, self._tally, self._unnamed, self._first_turn
             )
             self._n += end - position
             position = end
@@ -174,12 +151,14 @@ class EvenRouter(Router[EvenState]):
             self._move_counts(buckets[new], latest.keys[-int(new.sum()) :].astype(np.int64))
         before = self._plan
         plan, _ = before.levelled(
-            latest.steadied(),
+            latest.shrunk(),
             self._fair * stretch,
-            may_move_buckets=False,
-            slack=self._grouping.slack,
-            least=least,
-            budget=self._grouping.max_moved * stretch,
+            Limits(
+                may_move_buckets=False,
+                slack=self._grouping.slack,
+                least=least,
+                budget=self._grouping.max_moved * stretch,
+            ),
         )
         self._local_plans += 1
         self._follow(plan)

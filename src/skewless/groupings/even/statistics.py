@@ -1,9 +1,8 @@
-"""What keys and buckets of keys weigh, and how far chance explains it."""
+"""The load of keys and buckets of keys, and how much of its differences is chance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -11,11 +10,11 @@ from numpy.typing import NDArray
 
 
 @njit(cache=True)
-def steadied(loads: Any, spread: float) -> Any:
-    """Draw loads together as far as chance explains that they differ; the sum stays the same.
+def shrunk(loads: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
+    """Shrink loads towards one another as far as chance explains their differences; the sum stays the same.
 
-    A count has a variance of `spread` times itself by chance. Counts that lie near one another are taken as a group,
-    and shrunk towards its mean by the part of their variance that is chance (Lindley's form of the James-Stein rule).
+    By chance, a count has a variance of `spread` times itself. Counts that are close together form a group, and shrink
+    towards its mean by the part of their variance that is chance (Lindley's form of the James-Stein estimator).
     Levelling the counts as they are would move keys for nothing.
     """
     order = np.argsort(-loads)
@@ -46,10 +45,14 @@ class Statistics:
 
     Parameters
     ----------
-    keys, buckets: the weight of each
-    weight: the weight of all tuples together
-    square: the sum of their squared weights, from which the part of chance follows
-
+    keys : array of float64
+        The weight of each named key.
+    buckets : array of float64
+        The weight of each bucket.
+    weight : float
+        The weight of all tuples together.
+    square : float
+        The sum of their squared weights, from which the variance by chance follows.
     """
 
     keys: NDArray[np.float64]
@@ -59,20 +62,20 @@ class Statistics:
 
     @property
     def spread(self) -> float:
-        """What a load has to be multiplied with to get its variance by chance."""
+        """The variance by chance of a load, divided by the load."""
         return self.square / self.weight
 
-    def faded(self, share: float) -> Statistics:
-        """Let everything weigh so much less."""
+    def faded(self, factor: float) -> Statistics:
+        """Return statistics in which every tuple weighs less, by a factor."""
         return Statistics(
-            keys=self.keys * share,
-            buckets=self.buckets * share,
-            weight=self.weight * share,
-            square=self.square * share**2,
+            keys=self.keys * factor,
+            buckets=self.buckets * factor,
+            weight=self.weight * factor,
+            square=self.square * factor**2,
         )
 
     def plus(self, other: Statistics) -> Statistics:
-        """Add what others have counted, for the same keys and buckets."""
+        """Return the sum of statistics of the same keys and buckets."""
         return Statistics(
             keys=self.keys + other.keys,
             buckets=self.buckets + other.buckets,
@@ -80,25 +83,20 @@ class Statistics:
             square=self.square + other.square,
         )
 
-    def naming(self, buckets: NDArray[np.int64], sure: NDArray[Any]) -> Statistics:
-        """Take further keys out of their buckets, with the weight that is sure, as far as the buckets have so much."""
+    def naming(self, buckets: NDArray[np.int64], lower_bounds: NDArray[np.int64]) -> Statistics:
+        """Take more keys out of their buckets, each with the lower bound of its weight, if the bucket has that much."""
         left = self.buckets.copy()
         taken = np.empty(buckets.size)
         for i, bucket in enumerate(buckets.tolist()):
-            taken[i] = min(sure[i], left[bucket])
+            taken[i] = min(lower_bounds[i], left[bucket])
             left[bucket] -= taken[i]
-        return Statistics(keys=np.concatenate([self.keys, taken]), buckets=left, weight=self.weight, square=self.square)
+        return replace(self, keys=np.concatenate([self.keys, taken]), buckets=left)
 
     def keeping(self, kept: NDArray[np.bool_], buckets: NDArray[np.int64]) -> Statistics:
         """Put keys that lose their names back into their buckets; `buckets` has one for each key."""
         filled = self.buckets + np.bincount(buckets[~kept], self.keys[~kept], self.buckets.size)
-        return Statistics(keys=self.keys[kept], buckets=filled, weight=self.weight, square=self.square)
+        return replace(self, keys=self.keys[kept], buckets=filled)
 
-    def steadied(self) -> Statistics:
-        """Draw loads together as far as chance explains that they differ, see `steadied`."""
-        return Statistics(
-            keys=steadied(self.keys, self.spread),
-            buckets=steadied(self.buckets, self.spread),
-            weight=self.weight,
-            square=self.square,
-        )
+    def shrunk(self) -> Statistics:
+        """Shrink the loads of keys, and those of buckets, as far as chance explains their differences."""
+        return replace(self, keys=shrunk(self.keys, self.spread), buckets=shrunk(self.buckets, self.spread))
