@@ -8,7 +8,7 @@ from math import sqrt
 
 
 def is_overloaded(
-    sent: Sequence[int], sent_before: Sequence[int], fair: Sequence[float], excused: float, slack: float, n: int
+    sent: Sequence[int], sent_before: Sequence[int], fair: Sequence[float], tolerance: float, slack: float, n: int
 ) -> bool:
     """Say whether any worker has too much; `sent` and `sent_before` are tuples, at the end and begin of the stretch."""
     stretch = sum(sent) - sum(sent_before)
@@ -16,7 +16,7 @@ def is_overloaded(
         expected = Fraction(share) * stretch
         excess = after - before - expected
         ahead = after - Fraction(share) * sum(sent)
-        most = max(excused * expected, 5 * sqrt(expected) + 4)
+        most = max(tolerance * expected, 5 * sqrt(expected) + 4)
         if excess > most and ahead > most and ahead > slack * share * n:
             return True
     return False

@@ -221,7 +221,9 @@ def test_names_are_bounded_however_many_keys_have_been_hot() -> None:
         weight = states[0].history.keys.sum() + states[0].history.buckets.sum()
         assert weight == pytest.approx(states[0].history.weight)
         routers = [grouping.resume(state) for state in states]
-    assert max(sizes) == grouping.most_names  # sources come to the bound on their own, and forget what is gone
+    assert (
+        max(sizes) == grouping.most_names
+    )  # sources reach the bound by themselves, and remove names of keys that are gone
 
 
 def test_cut_keys_that_are_gone_do_not_stay_for_ever() -> None:
@@ -309,7 +311,7 @@ def test_the_weakest_worker_does_not_overflow() -> None:
     grouping = Even(workers=2, capacities=(1e6, 1))
     router = grouping.start(0, 0)
     router.route(np.arange(10_000, dtype=np.uint64), 0)
-    assert np.abs(router.snapshot().counted.standing).max() <= 10_000 * 2**32
+    assert np.abs(router.snapshot().counted.times).max() <= 10_000 * 2**32
 
 
 def test_a_thousand_workers_are_planned_for() -> None:

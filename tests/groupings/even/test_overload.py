@@ -17,13 +17,13 @@ TUPLES = st.integers(0, 40) | st.integers(0, 2000)
 
 
 def _check(
-    sent: Sequence[int], before: Sequence[int], fair: Sequence[float], *, excused: float = 0.25, slack: float = 0.02
+    sent: Sequence[int], before: Sequence[int], fair: Sequence[float], *, tolerance: float = 0.25, slack: float = 0.02
 ) -> bool:
-    """Call the kernel with tuples; what one adds to a standing is another number for each worker."""
+    """Call the kernel with tuples; what one adds to a virtual time differs for each worker."""
     units = np.arange(3, 3 + len(sent), dtype=np.int64) * 1000
     stretch, n = sum(sent) - sum(before), max(sum(sent), 0)
-    standing, seen = (np.array(tuples, dtype=np.int64) * units for tuples in (sent, before))
-    return bool(is_overloaded(standing, seen, units, np.array(fair), stretch, n, excused, slack))
+    times, seen = (np.array(tuples, dtype=np.int64) * units for tuples in (sent, before))
+    return bool(is_overloaded(times, seen, units, np.array(fair), stretch, n, tolerance, slack))
 
 
 @given(st.data(), st.lists(st.sampled_from([1.0, 1.0, 2.0, 8.0]), min_size=1, max_size=6))
@@ -33,10 +33,10 @@ def test_equals_its_naive_twin(data: st.DataObject, capacities: list[float]) -> 
     before = data.draw(st.lists(st.integers(-300, 3000), min_size=n_workers, max_size=n_workers))
     latest = data.draw(st.lists(TUPLES, min_size=n_workers, max_size=n_workers))
     after = [old + new for old, new in zip(before, latest, strict=True)]
-    excused = data.draw(st.sampled_from([0.1, 0.25]))
+    tolerance = data.draw(st.sampled_from([0.1, 0.25]))
     slack = data.draw(st.sampled_from([0.02, 0.5]))
-    expected = naive.is_overloaded(after, before, fair, excused, slack, max(sum(after), 0))
-    assert _check(after, before, fair, excused=excused, slack=slack) == expected
+    expected = naive.is_overloaded(after, before, fair, tolerance, slack, max(sum(after), 0))
+    assert _check(after, before, fair, tolerance=tolerance, slack=slack) == expected
 
 
 @example(128, 10)
@@ -59,7 +59,7 @@ def test_small_and_large_workers_are_judged_by_their_shares(hot: int) -> None:
     fair = (0.9, 0.1)
     assert not _check((9000, 1000), (0, 0), fair)
     overloaded = (9900, 100) if hot == 0 else (8500, 1500)
-    assert _check(overloaded, (0, 0), fair, excused=0.05)
+    assert _check(overloaded, (0, 0), fair, tolerance=0.05)
 
 
 def test_who_was_behind_may_catch_up() -> None:

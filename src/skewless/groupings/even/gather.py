@@ -1,4 +1,4 @@
-"""Put together what sources have counted on their own: names, statistics, candidates for a name."""
+"""Combine what sources have counted separately: names, statistics, candidates for a name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNLIKELY: Final = 6  # standard deviations that chance does not explain
 
 
 def gather(base: EvenState, states: Sequence[EvenState]) -> tuple[Plan, Statistics, Statistics]:
-    """Put together what sources have counted: the plan with all names that any of them gave, the past, the present."""
+    """Return the plan with the names of all sources, the statistics before the last batch, and those of the batch."""
     plan = base.plan
     named = np.unique(np.concatenate([state.plan.keys for state in states]))
     named = named[~np.isin(named, plan.keys)]
@@ -35,31 +35,31 @@ def gather(base: EvenState, states: Sequence[EvenState]) -> tuple[Plan, Statisti
 
 
 def contradicts(plan: Plan, history: Statistics, latest: Statistics) -> bool:
-    """Say whether the last batch is so unlike what was before that the past is better forgotten.
+    """Whether the last batch differs so much from the history that the history is better dropped.
 
-    It is if a worker has another load than expected, or if a key is smaller: where keys are cut, workers look alike
-    with them and without. Larger it may seem because not all of its past was known when it got its name.
+    It does if the load of a worker is not as expected, or if a key is smaller: where keys are cut, loads look the same
+    with and without them. A key may seem larger only because part of its past was unknown when it was named.
     """
     if history.weight < 1:
         return False
     n = latest.weight
 
-    def chance(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    def deviation_of(expected: NDArray[np.float64]) -> NDArray[np.float64]:
         deviation: NDArray[np.float64] = np.sqrt(expected * (1 + n * history.spread / history.weight) + 1)
         return deviation
 
     loads, keys = plan.loads(history) * (n / history.weight), history.keys * (n / history.weight)
-    other = np.abs(plan.loads(latest) - loads) > _UNLIKELY * chance(loads)
-    smaller = keys - latest.keys > _UNLIKELY * chance(keys)
+    other = np.abs(plan.loads(latest) - loads) > _UNLIKELY * deviation_of(loads)
+    smaller = keys - latest.keys > _UNLIKELY * deviation_of(keys)
     return bool(other.any() or smaller.any())
 
 
 def candidates(sketches: Sequence[Counters], plan: Plan) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Give the keys without a name that sketches know, with the load that is sure, the largest first."""
+    """Return the unnamed keys that sketches know, with lower bounds of their loads, in descending order."""
     keys, where = np.unique(np.concatenate([sketch.keys for sketch in sketches]), return_inverse=True)
-    sure = np.zeros(keys.size, dtype=np.int64)
-    np.add.at(sure, where, np.concatenate([sketch.counts - sketch.errors for sketch in sketches]))
+    lower_bounds = np.zeros(keys.size, dtype=np.int64)
+    np.add.at(lower_bounds, where, np.concatenate([sketch.counts - sketch.errors for sketch in sketches]))
     unnamed = ~np.isin(keys, plan.keys)
-    keys, sure = keys[unnamed], SAMPLE * sure[unnamed]
-    order = np.lexsort((keys, -sure))
-    return keys[order], sure[order]
+    keys, lower_bounds = keys[unnamed], SAMPLE * lower_bounds[unnamed]
+    order = np.lexsort((keys, -lower_bounds))
+    return keys[order], lower_bounds[order]

@@ -9,22 +9,22 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Measuring, Router
 from skewless.groupings.even.capacities import fair_shares
 from skewless.groupings.even.gather import candidates, contradicts, gather
 from skewless.groupings.even.level import Limits
 from skewless.groupings.even.plan import Plan
-from skewless.groupings.even.router import SURE, EvenRouter, nothing_counted, sent
+from skewless.groupings.even.router import MIN_NAMED, EvenRouter, nothing_counted, sent
 from skewless.groupings.even.state import EvenState
 from skewless.groupings.even.statistics import Statistics
 from skewless.hashing import make_salt
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
-_GONE: Final = 0.5  # tuples below which a key loses its name wherever it is
-_NEWS: Final = 0.3  # weight of the latest speed of a worker against what was measured before
+_GONE: Final = 0.5  # weight below which a key loses its name wherever it is
+_NEWS: Final = 0.3  # weight of the latest measured speed of a worker against the earlier ones
 _UNEQUAL: Final = 1.25  # ratio of speeds from which workers count as unequal
-_SLOWEST: Final = 1e-3  # of the highest speed: no worker counts as slower than that, whatever was measured
+_SLOWEST: Final = 1e-3  # of the highest speed: no worker counts as slower
 _MOST_WORKERS: Final = 1024
 
 
@@ -33,20 +33,27 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
     """Keep every key where its hash puts it, cut the few keys that are too large, and move what still overflows.
 
     Between two barriers all sources follow one plan: named keys have an owner or, if they are cut, several with a share
-    each; all others go with one of many buckets. A plan has fewer cuts than workers. At a barrier the statistics of all
-    sources are put together. What the pieces of cut keys can balance costs nothing and is done every time, including
-    what the past has left uneven; keys are cut or moved only when a worker is overloaded by more than chance explains.
-    A source that meets a new hot key between two barriers cuts it on its own, unless `single_owner` forbids it.
+    each; each other key goes with its bucket. A plan has fewer cuts than workers. At a barrier the statistics of all
+    sources are combined. Resizing the pieces of cut keys costs nothing and is done every time, also to make up for
+    earlier imbalance; keys are cut or moved only if a worker is overloaded by more than chance explains. A source that
+    meets a new hot key between two barriers cuts it by itself, unless `single_owner` forbids it.
 
     Parameters
     ----------
-    single_owner: cut no key, so that each has one owner between two barriers.
-    capacities: how much each worker can do in proportion to the others; None is equal.
-    measure_capacities: take capacities from how long workers were busy.
-    half_life_s: after so many seconds what was counted weighs half.
-    slack: the overload, as a share of a worker's target, that is never worth a cut or a move.
-    max_moved: the share of all load that one re-plan may move whole; with `single_owner` one key may be beyond it.
-    resolution: keys above a worker's target divided by this get a place of their own.
+    single_owner : bool
+        Cut no key, so that each has one owner between two barriers.
+    capacities : tuple of float, optional
+        Capacity of each worker, relative to the others; equal by default.
+    measure_capacities : bool
+        Derive capacities from how long workers were busy.
+    half_life_s : int
+        Seconds after which a counted tuple weighs half.
+    slack : float
+        Overload, as a fraction of a worker's target, that is never worth a cut or a move.
+    max_moved : float
+        Fraction of all load that one re-plan may move whole; with `single_owner` one key may exceed it.
+    resolution : int
+        Keys above a worker's target divided by this are named.
 
     >>> Even(workers=4, capacities=(1, 1, 1, 5)).fair.tolist()
     [0.125, 0.125, 0.125, 0.625]
@@ -74,22 +81,26 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
             require_at_least(name, getattr(self, name), 1)
         for name in ("slack", "max_moved"):
             if not 0 < getattr(self, name) <= 1:
-                raise SkewlessError(f"{name} must be above 0 and at most 1; got {getattr(self, name)}")
+                raise ConfigurationError(subject=name, expected="above 0 and at most 1", value=getattr(self, name))
         if self.workers is not None and self.workers > _MOST_WORKERS:
-            raise SkewlessError(f"{self.name} takes at most {_MOST_WORKERS} workers; got {self.workers}")
+            raise ConfigurationError(
+                f"{self.name} takes at most {_MOST_WORKERS} workers; got {self.workers}", subject="workers"
+            )
         if self.capacities is not None and self.measure_capacities:
-            raise SkewlessError("measure_capacities must be False where capacities are given; got True")
+            raise ConfigurationError(
+                "{measure_capacities} must be False if {capacities} is set; got True", subject="measure_capacities"
+            )
         if self.workers is not None:
             fair_shares(self.capacities, self.workers)
 
     @property
     def fair(self) -> NDArray[np.float64]:
-        """The share of the load that each worker should have, by the capacities given."""
+        """The share of the load that each worker should have, by the configured capacities."""
         return fair_shares(self.capacities, self.n_workers)
 
     @property
     def n_buckets(self) -> int:
-        """Buckets for the keys without a name: a multiple of the workers, so that the first plan is plain hashing."""
+        """Buckets of unnamed keys: a multiple of the workers, so that the first plan is plain hashing."""
         return self.n_workers * max(64, -(-1024 // self.n_workers))
 
     @property
@@ -99,7 +110,7 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
 
     @property
     def most_names(self) -> int:
-        """Keys that can have a name: enough for all that are worth one, not for all that ever were."""
+        """Bound of the named keys: enough for all that are large enough at a time, with a margin."""
         return 4 * self.resolution * self.n_workers
 
     def first_state(self, source: int, seed: int, /) -> EvenState:
@@ -143,7 +154,7 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
         return result
 
     def fair_by(self, state: EvenState) -> NDArray[np.float64]:
-        """Give the share that each worker should have: by what is given, or by the speeds measured if these differ."""
+        """Return the share that each worker should have: by measured speeds if these differ, or as configured."""
         speeds = state.speeds
         known = speeds > 0
         if not known.any():
@@ -154,8 +165,8 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
     def barrier(self, states: Sequence[EvenState], now_ms: int, /) -> Sequence[EvenState]:
         if not any(state.counted.n for state in states):
             return states
-        # A source may have lost its memory: the one with most barriers knows best. Sources may have cut keys on their
-        # own: of those, the plan to go on from is that of who did most of it.
+        # A source may have lost its state: the one with most barriers knows best. Sources may have cut keys by
+        # themselves: the new plan starts from that of the source which did so most often.
         base = max(states, key=lambda state: (state.barriers, state.counted.local_plans))
         fair = self.fair_by(base)
         plan, history, latest = gather(base, states)
@@ -164,8 +175,7 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
         history = history.faded(0.0 if contradicts(plan, history, latest) else 0.5**halvings)
         plan, statistics = self._rename(plan, history.plus(latest), states, base.salt)
         ahead = base.ahead * 0.5**halvings + sum(map(sent, states)) - fair * latest.weight
-        steady = statistics.shrunk()
-        revised = self._revise(replace(base, plan=plan, fair=fair), steady)
+        revised = self._revise(replace(base, plan=plan, fair=fair), statistics.shrunk())
         common = replace(
             revised,
             barriers=base.barriers + 1,
@@ -190,11 +200,11 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
     def _rename(
         self, plan: Plan, statistics: Statistics, states: Sequence[EvenState], salt: np.uint64
     ) -> tuple[Plan, Statistics]:
-        """Give keys a name that have become large, and take it from those that have become small."""
+        """Name keys that have become large, and remove the names of those that have become small."""
         target = statistics.weight / self.n_workers
-        keys, sure = candidates([state.sketch for state in states], plan)
-        large = sure >= max(target / self.resolution, SURE)
-        statistics = statistics.naming(plan.buckets_of(keys[large], salt), sure[large])
+        keys, lower_bounds = candidates([state.sketch for state in states], plan)
+        large = lower_bounds >= max(target / self.resolution, MIN_NAMED)
+        statistics = statistics.naming(plan.buckets_of(keys[large], salt), lower_bounds[large])
         plan = plan.naming(keys[large], salt)
         buckets = plan.buckets_of(plan.keys, salt)
         at_home = plan.owners == plan.bucket_owners[buckets]
@@ -208,8 +218,8 @@ class Even(Coordinated[EvenState], Measuring[EvenState]):
         targets = state.fair * statistics.weight
         plan = state.plan.flowed(statistics, targets)
         loads = plan.loads(statistics)
-        excused = np.maximum(self.slack * targets, 4 * np.sqrt(statistics.spread * loads))
-        if not (loads - targets > excused).any():
+        tolerance = np.maximum(self.slack * targets, 4 * np.sqrt(statistics.spread * loads))
+        if not (loads - targets > tolerance).any():
             return replace(state, plan=plan, moved=0.0)
         plan, moved = plan.levelled(
             statistics,

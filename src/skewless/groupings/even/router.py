@@ -1,4 +1,4 @@
-"""The router of even grouping: follows a plan, counts on the way, and mends the plan where it does not hold."""
+"""The router of even grouping: follows a plan, counts on the way, and fixes the plan when it no longer holds."""
 
 from __future__ import annotations
 
@@ -21,48 +21,50 @@ from skewless.sketches.space_saving import SpaceSaving
 if TYPE_CHECKING:
     from skewless.groupings.even.grouping import Even
 
-SURE: Final = 4 * SAMPLE
-"""Tuples that a key must have at least to get a name."""
-_FIRST_CHECK: Final = 128  # tuples after a barrier at which a source first looks whether its plan still holds
-_LONGEST_STEP: Final = 4096  # while it holds, checks are twice as far apart each time, up to so many tuples
-_RARE: Final = 64  # or one in so many of the tuples since the barrier, if that is more; nor are they ever closer
-_LONGEST_STRETCH: Final = 1 << 17  # tuples that a source looks back on at most before it begins a new stretch
+MIN_NAMED: Final = 4 * SAMPLE
+"""Lower bound of a key's tuples from which it may be named."""
+_FIRST_CHECK: Final = 128  # tuples after a barrier at which a source first checks whether its plan still holds
+_LONGEST_STEP: Final = 4096  # while it holds, the distance between checks doubles each time, up to this many tuples
+_RARE: Final = 64  # or this fraction of the tuples since the barrier, if that is more; it is also the least distance
+_LONGEST_STRETCH: Final = 1 << 17  # tuples that a source looks back on at most before it starts a new stretch
 _LONG: Final = 1 << 15  # tuples after a barrier from which a source trusts its own statistics of smaller keys
-_UNIT: Final = 1 << 16  # what a tuple adds to the standing of a worker of average capacity
-_WEAKEST: Final = 2.0**-16  # of the average capacity: below, a tuple adds no more than there, lest standings overflow
+_UNIT: Final = 1 << 16  # what a tuple adds to the virtual time of a worker of average capacity
+_WEAKEST: Final = (
+    2.0**-16
+)  # of the average capacity: a tuple of a weaker worker adds no more, so that times cannot overflow
 
 
 def _units(fair: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Give what a tuple adds to the standing of each worker: the more, the less it can do."""
+    """Return what a tuple adds to the virtual time of each worker: inversely proportional to its capacity."""
     units: NDArray[np.int64] = np.rint(_UNIT / np.maximum(fair * fair.size, _WEAKEST)).astype(np.int64)
     return units
 
 
 def sent(state: EvenState) -> NDArray[np.int64]:
-    """Give the tuples that a source has sent to each worker since the barrier."""
-    tuples: NDArray[np.int64] = (state.counted.standing - state.counted.standing_before) // _units(state.fair)
+    """Return the tuples that a source has sent to each worker since the barrier."""
+    tuples: NDArray[np.int64] = (state.counted.times - state.counted.times_before) // _units(state.fair)
     return tuples
 
 
 def nothing_counted(plan: Plan, fair: NDArray[np.float64], ahead: NDArray[np.float64]) -> Counted:
-    """Give the counters of a source at the beginning of a batch; `ahead` are tuples that its workers had too many."""
-    standing = np.rint(ahead * _units(fair)).astype(np.int64)
+    """Return the counters of a source at the start of a batch; `ahead` is each worker's excess of tuples so far."""
+    times = np.rint(ahead * _units(fair)).astype(np.int64)
     keys, buckets = np.zeros(plan.keys.size, np.int64), np.zeros(plan.bucket_owners.size, np.int64)
     return Counted(
         keys=keys,
         keys_seen=keys,
         buckets=buckets,
         buckets_seen=buckets,
-        standing=standing,
-        standing_seen=standing,
-        standing_before=standing,
-        next_check=_first_check(standing.size),
-        step=_first_check(standing.size),
+        times=times,
+        times_seen=times,
+        times_before=times,
+        next_check=_first_check(times.size),
+        step=_first_check(times.size),
     )
 
 
 def _first_check(n_workers: int) -> int:
-    """Give the tuples after which a source looks at its plan: fewer would say nothing about so many workers."""
+    """Return the tuples after which a source first checks its plan: at least one per worker."""
     return max(_FIRST_CHECK, n_workers)
 
 
@@ -77,8 +79,8 @@ class EvenRouter(Router[EvenState]):
         self._history: dict[str, NDArray[Any]] = {"key": history.keys, "bucket": history.buckets}
         self._counts: dict[str, NDArray[Any]] = {"key": counted.keys.copy(), "bucket": counted.buckets.copy()}
         self._seen: dict[str, NDArray[Any]] = {"key": counted.keys_seen, "bucket": counted.buckets_seen}
-        self._standing = counted.standing.copy()
-        self._standing_seen = counted.standing_seen
+        self._times = counted.times.copy()
+        self._times_seen = counted.times_seen
         self._unnamed = counted.unnamed
         self._n = counted.n
         self._n_seen = counted.n_seen
@@ -91,15 +93,13 @@ class EvenRouter(Router[EvenState]):
 
     def _follow(self, plan: Plan) -> None:
         self._plan = plan
-        # Where each cut key's sequence begins: different for every source and every plan, lest all of them favour the
-        # same pieces.
+        # Where each cut key's sequence starts: different for every source and every plan, so that they do not all
+        # favour the same pieces.
         numbers = (self._state.barriers, self._state.source, self._local_plans)
-        begin = int(make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2]))
-        self._followed = plan.tables(self._salt, rehash(np.arange(len(plan.shares), dtype=np.uint64), begin))
-        self._first_turn = begin % (1 << 16)
-        self._tally = Tally(
-            self._counts["key"], self._counts["bucket"], self._standing, self._units, *self._sketch.arrays
-        )
+        start = int(make_salt(int(self._salt), use=numbers[0] << 32 ^ numbers[1] << 12 ^ numbers[2]))
+        self._tables = plan.tables(self._salt, rehash(np.arange(len(plan.shares), dtype=np.uint64), start))
+        self._first_turn = start % (1 << 16)
+        self._tally = Tally(self._counts["key"], self._counts["bucket"], self._times, self._units, *self._sketch.arrays)
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         workers = np.empty(keys.size, dtype=np.int32)
@@ -107,7 +107,7 @@ class EvenRouter(Router[EvenState]):
         while position < keys.size:
             end = min(keys.size, position + self._next_check - self._n)
             self._unnamed = follow_plan(
-                keys[position:end], workers[position:end], self._followed, self._tally, self._unnamed, self._first_turn
+                keys[position:end], workers[position:end], self._tables, self._tally, self._unnamed, self._first_turn
             )
             self._n += end - position
             position = end
@@ -116,37 +116,37 @@ class EvenRouter(Router[EvenState]):
         return workers
 
     def _check(self) -> None:
-        """Look whether the plan still holds, and mend it on one's own account if it does not."""
+        """Check whether the plan still holds, and fix it locally if it does not."""
         grouping, n = self._grouping, self._n
         stretch, long = n - self._n_seen, n >= _LONG
         self._step = min(2 * self._step, max(_LONGEST_STEP, n // _RARE))
-        excused = 0.1 if long else 0.25
+        tolerance = 0.1 if long else 0.25
         if not grouping.single_owner and is_overloaded(
-            self._standing, self._standing_seen, self._units, self._fair, stretch, n, excused, grouping.slack
+            self._times, self._times_seen, self._units, self._fair, stretch, n, tolerance, grouping.slack
         ):
-            if self._mend(stretch, max(stretch / grouping.n_workers / (grouping.resolution if long else 2), SURE)):
+            if self._fix(stretch, max(stretch / grouping.n_workers / (grouping.resolution if long else 2), MIN_NAMED)):
                 self._step = max(_first_check(grouping.n_workers), n // _RARE)
-            self._begin_stretch()
+            self._start_stretch()
         elif stretch >= min(self._n_seen, _LONGEST_STRETCH):
-            self._begin_stretch()
+            self._start_stretch()
         self._next_check += self._step
 
-    def _begin_stretch(self) -> None:
+    def _start_stretch(self) -> None:
         self._n_seen = self._n
         self._seen = {name: counts.copy() for name, counts in self._counts.items()}
-        self._standing_seen = self._standing.copy()
+        self._times_seen = self._times.copy()
 
-    def _mend(self, stretch: int, least: float) -> bool:
-        """Cut and move keys above a load by what this source has seen in the last so many tuples; says if any were."""
+    def _fix(self, stretch: int, least: float) -> bool:
+        """Cut and move keys of at least a load by this source's counts of the last stretch; return whether any were."""
         latest = self._latest(stretch)
         keys, counts, errors = self._sketch.items()
-        sure, buckets = SAMPLE * (counts - errors), self._plan.buckets_of(keys, self._salt)
-        new = (sure >= least) & ~np.isin(keys, self._plan.keys)
+        lower_bounds, buckets = SAMPLE * (counts - errors), self._plan.buckets_of(keys, self._salt)
+        new = (lower_bounds >= least) & ~np.isin(keys, self._plan.keys)
         if self._plan.keys.size + new.sum() > self._grouping.most_names:
-            self._forget((self._plan.owners >= 0) & (latest.keys < least))
+            self._remove_names((self._plan.owners >= 0) & (latest.keys < least))
             latest = self._latest(stretch)
         if new.any():
-            latest = latest.naming(buckets[new], sure[new])
+            latest = latest.naming(buckets[new], lower_bounds[new])
             self._plan = self._plan.naming(keys[new], self._salt)
             self._move_counts(buckets[new], latest.keys[-int(new.sum()) :].astype(np.int64))
         before = self._plan
@@ -165,15 +165,15 @@ class EvenRouter(Router[EvenState]):
         return bool((np.maximum(plan.owners, -1) != np.maximum(before.owners, -1)).any())
 
     def _move_counts(self, buckets: NDArray[np.int64], taken: NDArray[np.int64]) -> None:
-        """Count for keys that have got a name what was counted for their buckets."""
+        """Move the counts of newly named keys from their buckets to the keys."""
         np.subtract.at(self._counts["bucket"], buckets, taken)
         nothing = np.zeros_like(taken)
         for name, more in (("_counts", taken), ("_seen", nothing), ("_history", nothing)):
             of = getattr(self, name)
             of["key"] = np.concatenate([of["key"], more])
 
-    def _forget(self, gone: NDArray[np.bool_]) -> None:
-        """Take their names from some keys, none of which is cut."""
+    def _remove_names(self, gone: NDArray[np.bool_]) -> None:
+        """Remove the names of some keys, none of which is cut."""
         buckets = self._plan.buckets_of(self._plan.keys[gone], self._salt)
         self._plan = self._plan.keeping(~gone)
         for of in (self._counts, self._seen, self._history):
@@ -191,9 +191,9 @@ class EvenRouter(Router[EvenState]):
             keys_seen=self._seen["key"],
             buckets=self._counts["bucket"].copy(),
             buckets_seen=self._seen["bucket"],
-            standing=self._standing.copy(),
-            standing_seen=self._standing_seen,
-            standing_before=self._state.counted.standing_before,
+            times=self._times.copy(),
+            times_seen=self._times_seen,
+            times_before=self._state.counted.times_before,
             unnamed=self._unnamed,
             n=self._n,
             n_seen=self._n_seen,

@@ -15,15 +15,17 @@ from skewless.sketches.space_saving import Counters
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counted:
-    """What a source has counted since the last barrier; `…_seen` is what it had when the current stretch began."""
+    """What a source has counted since the last barrier; `…_seen` are the counts at the start of the current stretch."""
 
     keys: NDArray[np.int64]
     keys_seen: NDArray[np.int64]
     buckets: NDArray[np.int64]
     buckets_seen: NDArray[np.int64]
-    standing: NDArray[np.int64]
-    standing_seen: NDArray[np.int64]
-    standing_before: NDArray[np.int64]
+    times: NDArray[np.int64]
+    """Virtual time of each worker: its tuples, in units inversely proportional to its capacity."""
+    times_seen: NDArray[np.int64]
+    times_before: NDArray[np.int64]
+    """At the barrier."""
     unnamed: int = 0
     n: int = 0
     n_seen: int = 0
@@ -44,7 +46,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EvenState(State):
-    """What a source keeps: all but its number, what it has counted and its sketch is the same for all sources."""
+    """What a source keeps; after a barrier only its number and its sketch differ from those of other sources."""
 
     salt: np.uint64
     source: int
