@@ -29,6 +29,7 @@ from skewless.spark.columns import (
     same_name,
     shuffle_partitions,
 )
+from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
 from skewless.spark.merge import (
     TIME,
@@ -84,6 +85,7 @@ def group(
     `group(df, "customer", workers=32).agg(n=Count(), spent=Sum("amount"))`
     """
     require_keys(df, keys, "group")
+    require_executors(df.sparkSession)
     chosen = make_grouping(grouping) if isinstance(grouping, str) else grouping
     if workers is None and chosen.workers is None:
         workers = shuffle_partitions(df.sparkSession)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import skewless
 from skewless.cli.main import main
 from skewless.errors import SkewlessError
 from skewless.spark.deploy.packing import pack_environment, pack_package
+from skewless.spark.deploy.shipping import digest_of
 
 
 def imported(folder: Path, *path: Path) -> Path:
@@ -27,8 +29,7 @@ def imported(folder: Path, *path: Path) -> Path:
 
 
 def test_an_executor_uses_what_it_has_only_if_the_driver_has_the_same(tmp_path: Path) -> None:
-    with zipfile.ZipFile(pack_package(tmp_path)) as archive:
-        archive.extractall(tmp_path / "work" / "skewless")
+    shutil.unpack_archive(pack_package(tmp_path), tmp_path / "work" / "skewless")
     home = Path(skewless.__file__).parent
     sent = tmp_path / "work" / "skewless" / "package" / "skewless" / "__init__.py"
     shutil.copytree(home, tmp_path / "other" / "skewless", ignore=shutil.ignore_patterns("__pycache__"))
@@ -38,12 +39,37 @@ def test_an_executor_uses_what_it_has_only_if_the_driver_has_the_same(tmp_path: 
     assert imported(tmp_path / "work", tmp_path / "other") == sent
 
 
+def test_experiments_stay_with_the_driver(tmp_path: Path) -> None:
+    with zipfile.ZipFile(pack_package(tmp_path)) as archive:
+        names = archive.namelist()
+    assert "package/skewless/spark/grouped.py" in names
+    assert not [name for name in names if "/experiments/" in name]
+    packed = pack_environment(tmp_path / "environment.tar.gz", level=0)
+    with tarfile.open(tmp_path / "environment.tar.gz") as environment:
+        paths = environment.getnames()
+    assert len(paths) == packed["files"]
+    assert "packages/skewless/spark/grouped.py" in paths
+    assert not [path for path in paths if "/experiments/" in path]
+    (tmp_path / "environment.tar.gz").unlink()  # pytest keeps what tests leave
+
+
+def test_experiments_do_not_tell_copies_apart(tmp_path: Path) -> None:
+    for folder in ("", "experiments", "spark"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "__init__.py").write_text("")
+    before = digest_of(tmp_path)
+    (tmp_path / "experiments" / "more.py").write_text("")
+    assert digest_of(tmp_path) == before
+    (tmp_path / "spark" / "more.py").write_text("")
+    assert digest_of(tmp_path) != before
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
         ("environment.zip", {}, r"must be named \*.tar.gz or \*.tgz; got environment.zip"),
         ("environment.tgz", {"level": 10}, "between 0 and 9; got 10"),
-        ("environment.tgz", {"also": ["no-such-package"]}, "no-such-package is not installed here: pip install"),
+        ("environment.tgz", {"also": ["no-such-package"]}, "no-such-package is not installed here. Pip install"),
         ("environment.tgz", {"also": ["; a"]}, "written as name or name"),
         ("environment.tgz", {"also": ["skewless"]}, "skewless is installed in place"),
     ],

@@ -23,7 +23,7 @@ from typing import Final
 from uuid import uuid4
 
 import skewless
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, SetupError, StorageError
 from skewless.spark.deploy import shipping
 
 ENVIRONMENT: Final = "skewless-environment"  # the folder into which executors unpack it
@@ -34,10 +34,10 @@ _ENDINGS: Final = (".tar.gz", ".tgz")
 _PACKAGE: Final = Path(skewless.__file__).parent
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?[^;]*(?:;(.*))?")
 _VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
-# Spark of the executors brings its own jars and programs; tests and headers are read by nobody there.
+# Executors have the jars and programs of their own Spark; nobody there reads tests and headers.
 _LEFT_OUT: Final = re.compile(
     r"(?:^|/)(?:tests|test|include|idlelib|turtledemo|tkinter|ensurepip|lib2to3|(?:site|dist)-packages|config-[^/]*)/"
-    r"|^pyspark/(?:jars|bin|sbin|data|examples|licenses|python)/"
+    r"|^pyspark/(?:jars|bin|sbin|data|examples|licenses|python)/|^skewless/"  # skewless is added by shipping.files_of
     r"|^lib-dynload/_(?:test|tkinter)"
     r"|\.(?:pyi|pxd|pyx|h|hpp|a|pth|opt-[12]\.pyc)$"
 )
@@ -54,7 +54,13 @@ exec "$home/bin/{_VERSION}" "$@"
 
 
 def pack_package(folder: Path) -> Path:
-    """Write skewless alone into a folder, to be unpacked as `skewless`, see `shipping`."""
+    """Write skewless alone into a folder, to be unpacked as `skewless`, see `shipping`; return the archive.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the archive is written.
+    """
     path = folder / "skewless.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(Path(shipping.__file__), "__init__.py")
@@ -65,16 +71,24 @@ def pack_package(folder: Path) -> Path:
 
 
 def pack_environment(path: Path, *, also: Sequence[str] = (), level: int = 1) -> dict[str, int]:
-    """Write the packed environment, with further distributions if named; give files and bytes before and after.
+    """Write the packed environment; return its `files`, their `bytes`, and the bytes `packed`.
 
-    `level` is that of gzip: 0 is fast and large, 9 slow and small.
+    Parameters
+    ----------
+    path : Path
+        The archive, named `*.tar.gz` or `*.tgz`.
+    also : sequence of str
+        Further distributions, with all that they require.
+    level : int
+        Compression of gzip: 0 is fast and large, 9 slow and small.
     """
     if not path.name.endswith(_ENDINGS):
-        raise SkewlessError(f"the archive must be named {' or '.join(f'*{one}' for one in _ENDINGS)}; got {path.name}")
+        endings = " or ".join(f"*{ending}" for ending in _ENDINGS)
+        raise ConfigurationError(f"the archive must be named {endings}; got {path.name}", subject="path")
     if not 0 <= level <= 9:
-        raise SkewlessError(f"level must be between 0 and 9; got {level}")
+        raise ConfigurationError(subject="level", expected="between 0 and 9", value=level)
     if not path.absolute().parent.is_dir():
-        raise SkewlessError(f"cannot write {path}: there is no directory {path.absolute().parent}")
+        raise StorageError(f"cannot write {path}: there is no directory {path.absolute().parent}", subject="path")
     content = _packages([*_NEEDED, *also]) | _interpreter()
     temporary = path.with_name(f".{uuid4().hex}{_ENDINGS[0]}")
     try:
@@ -86,7 +100,7 @@ def pack_environment(path: Path, *, also: Sequence[str] = (), level: int = 1) ->
                 archive.add(file, name, recursive=False, filter=_without_owner)
         temporary.replace(path)
     except OSError as error:
-        raise SkewlessError(f"cannot write {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write {path}: {error.strerror or error}", subject="path") from error
     finally:
         temporary.unlink(missing_ok=True)
     total = sum(file.stat().st_size for file in content.values())
@@ -100,7 +114,7 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _interpreter() -> dict[str, Path]:
-    """Find the interpreter, its standard library, and the shared libraries that these two are linked with."""
+    """Return the interpreter, its standard library, and the shared libraries that both are linked with."""
     program = Path(sys.executable).resolve()
     library = Path(get_path("stdlib"))
     content = {f"bin/{_VERSION}": program}
@@ -123,11 +137,11 @@ def _shared_libraries(programs: Sequence[Path]) -> Iterator[Path]:
 
 
 def _packages(requirements: Iterable[str]) -> dict[str, Path]:
-    """Find the files of distributions and of all that they ask for."""
+    """Return the files of distributions and of all that they require."""
     content = {}
     for one in _closure(requirements):
         if one.files is None:
-            raise SkewlessError(f"cannot tell which files belong to {one.name}: install it again with pip")
+            raise SetupError(f"the files of {one.name} are not recorded", hint="install it again with pip")
         for entry in one.files:
             name, place = entry.as_posix(), Path(entry.locate())
             if ".." not in entry.parts and not _LEFT_OUT.search(name) and place.is_file():
@@ -138,16 +152,15 @@ def _packages(requirements: Iterable[str]) -> dict[str, Path]:
 
 
 def _closure(requirements: Iterable[str]) -> list[Distribution]:
-    """Follow requirements as far as they are installed: what a marker rules out, or an extra, is not."""
+    """Follow requirements as far as they are installed; what a marker or an extra rules out is not."""
     found: dict[str, Distribution] = {}
-    asked = [*requirements]
-    waiting = [(text, True) for text in asked]
+    waiting = [(text, True) for text in requirements]
     seen = set()
     while waiting:
         text, must = waiting.pop()
         match = _REQUIREMENT.fullmatch(text)
         if match is None:
-            raise SkewlessError(f"a distribution is written as name or name[extra]; got {text!r}")
+            raise ConfigurationError(f"a distribution is written as name or name[extra]; got {text!r}", subject="also")
         name, extras = match[1], tuple(extra.strip() for extra in (match[2] or "").split(",") if extra.strip())
         if (name, extras) in seen:
             continue
@@ -156,7 +169,9 @@ def _closure(requirements: Iterable[str]) -> list[Distribution]:
             one = distribution(name)
         except PackageNotFoundError:
             if must:
-                raise SkewlessError(f"{name} is not installed here: pip install {name}, then pack again") from None
+                raise SetupError(
+                    f"{name} is not installed here", subject="also", hint=f"pip install {name}, then pack again"
+                ) from None
             continue
         if must and text not in _NEEDED:
             _require_files(one)
@@ -166,7 +181,7 @@ def _closure(requirements: Iterable[str]) -> list[Distribution]:
 
 
 def _applies(requirement: str, extras: Sequence[str]) -> bool:
-    """Say whether a requirement holds for these extras.
+    """Whether a requirement holds for these extras.
 
     >>> _applies("pandas>=2; extra == 'spark'", ["spark"]), _applies("pandas>=2; extra == 'spark'", [])
     (True, False)
@@ -176,7 +191,9 @@ def _applies(requirement: str, extras: Sequence[str]) -> bool:
 
 
 def _require_files(one: Distribution) -> None:
-    """Refuse what is installed in place: its files are not where pip would tell."""
+    """Refuse what is installed in place: its files are not where pip records them."""
     origin = json.loads(one.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
-        raise SkewlessError(f"{one.name} is installed in place: install it without -e, then pack again")
+        raise SetupError(
+            f"{one.name} is installed in place", subject="also", hint="install it without -e, then pack again"
+        )

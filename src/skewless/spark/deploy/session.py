@@ -1,4 +1,4 @@
-"""A session for the command line and the tests; a user's own session serves as well."""
+"""Sessions: one for the command line and the tests, and what a user's own session needs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, QueryError, SetupError, StorageError
 from skewless.spark.deploy.packing import ENVIRONMENT, PYTHON, pack_package
 from skewless.storage.batch_directory import absolute
 
@@ -28,11 +29,21 @@ _TALKATIVE: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def make_session(master: str, *, name: str = "skewless", archive: str | None = None, **settings: str) -> SparkSession:
-    """Start a session, or take the running one; `settings` are Spark's, with `_` for `.`: spark_ui_enabled="true".
+    """Start a session, or return the running one.
 
     Executors run this Python, or that of PYSPARK_PYTHON, and need the same packages; skewless itself is sent to them
-    where it is missing or another. `archive` is a packed environment (`skewless pack`), which they run instead.
-    State goes into RocksDB, as it may outgrow the heap.
+    where it is missing or differs. State goes into RocksDB, as it may outgrow the heap.
+
+    Parameters
+    ----------
+    master : str
+        Spark's master, such as `local[2]` or `spark://host:7077`.
+    name : str
+        Name of the application.
+    archive : str
+        A packed environment (`skewless pack`) that executors run instead of their own Python.
+    settings : str
+        Settings of Spark, with `_` for `.`: `spark_ui_enabled="true"`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     defaults = {
@@ -47,7 +58,11 @@ def make_session(master: str, *, name: str = "skewless", archive: str | None = N
     chosen = defaults | {key.replace("_", "."): value for key, value in settings.items()}
     if master.startswith("local"):
         if archive is not None:
-            raise SkewlessError(f"an archive is for executors of a cluster; {master} runs this Python: leave it out")
+            raise ConfigurationError(
+                f"an archive is for executors of a cluster; {master} runs this Python",
+                subject="archive",
+                hint="leave out {archive}",
+            )
         here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         chosen = here | chosen
     else:
@@ -59,14 +74,40 @@ def make_session(master: str, *, name: str = "skewless", archive: str | None = N
 
 
 def ship(spark: SparkSession) -> None:
-    """Send skewless to the executors of a session that others have made, also through Spark Connect.
+    """Send skewless to the executors of a session that `make_session` has not made, also through Spark Connect.
 
-    To be called before the first query with Python in it. `make_session` has done so.
+    Call it before the first query with Python in it.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         spark.addArtifacts(_package(), archive=True)
     else:
         spark.sparkContext.addArchive(_package())
+
+
+@lru_cache(maxsize=8)
+def require_executors(spark: SparkSession) -> None:
+    """Refuse a cluster whose executors cannot run skewless: one tiny task, once per session.
+
+    Otherwise every task of the first query would fail, each with a stack trace of its own.
+    """
+    if re.fullmatch(r"local(\[.*\])?", str(spark.conf.get("spark.master", "local"))):
+        return
+
+    def look(batches: Iterator[Any]) -> Iterator[Any]:  # shipped by value: it imports nothing of skewless
+        from importlib.util import find_spec  # noqa: PLC0415
+
+        for batch in batches:
+            yield batch if find_spec("skewless") else batch.slice(0, 0)
+
+    try:
+        found = spark.range(0, 1, 1, 1).mapInArrow(look, "id bigint").count()
+    except (PySparkException, Py4JError) as error:
+        raise SetupError(f"the executors cannot run Python tasks: {reason_of(error)}") from error
+    if not found:
+        raise SetupError(
+            "the executors have no skewless",
+            hint="send it with skewless.spark.ship(spark) before the first query, or install skewless[spark] there",
+        )
 
 
 def _package() -> str:
@@ -76,11 +117,13 @@ def _package() -> str:
 
 
 def _archives(environment: str | None, given: str | None) -> list[str]:
-    """List what executors unpack: skewless, what the user gives, and the packed environment if there is one."""
+    """Return what executors unpack: skewless, what the user adds, and the packed environment if there is one."""
     archives = [_package(), *([given] if given else [])]
     if environment is not None:
         if "://" not in environment and not Path(environment).is_file():
-            raise SkewlessError(f"no such archive: {environment}. Make it with: skewless pack {environment}")
+            raise StorageError(
+                f"no such archive: {environment}", subject="archive", hint=f"make it with: skewless pack {environment}"
+            )
         archives.append(f"{absolute(environment)}#{ENVIRONMENT}")
         os.environ["PYSPARK_PYTHON"] = PYTHON
         _stand_in_for(Path(PYTHON))
@@ -98,19 +141,29 @@ def _stand_in_for(python: Path) -> None:
         python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         python.chmod(0o700)
     except OSError as error:
-        raise SkewlessError(f"cannot write {python}: run this from a directory that is yours to write") from error
+        raise StorageError(f"cannot write {python}", hint="run this from a directory that you may write to") from error
     atexit.register(shutil.rmtree, python.parents[1].absolute(), ignore_errors=True)
 
 
 def start_session(master: str, *, log: str | None = None, **settings: str) -> SparkSession:
-    """Start a session for the command line: Spark's own messages go into the file `log`, or nowhere."""
+    """Start a session for the command line.
+
+    Parameters
+    ----------
+    master : str
+        As in `make_session`.
+    log : str
+        File for Spark's own messages. Default: they are dropped.
+    settings : str
+        As in `make_session`.
+    """
     _require_java()
     _require_master(master)
     with _spark_says_into(log or os.devnull):
         try:
             session = make_session(master, **settings)
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-            raise SkewlessError(f"Spark did not start on {master}: {reason_of(error)}") from error
+            raise SetupError(f"Spark did not start on {master}: {reason_of(error)}", subject="master") from error
         session.sparkContext.setLogLevel("ERROR")
     for name in _TALKATIVE:
         logging.getLogger(name).disabled = True
@@ -126,11 +179,11 @@ def _require_java() -> None:
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if java is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        raise SkewlessError(f"Spark needs Java 17 or newer; there is none {where}. Install it, or set JAVA_HOME")
+        raise SetupError(f"Spark needs Java 17 or newer; there is none {where}", hint="install it, or set JAVA_HOME")
 
 
 def _require_master(master: str) -> None:
-    """Ask a standalone master for an answer; Spark itself would try for a minute, then fail with a stack trace."""
+    """Refuse a standalone master that does not answer; Spark would try for a minute, then fail with a stack trace."""
     addresses = re.findall(r"([^,/]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in addresses:
         try:
@@ -139,12 +192,12 @@ def _require_master(master: str) -> None:
             continue
         return
     if master.startswith("spark://"):
-        raise SkewlessError(f"no Spark master answers at {master}")
+        raise SetupError(f"no Spark master answers at {master}", subject="master")
 
 
 @contextmanager
 def _spark_says_into(path: str) -> Iterator[None]:
-    """Start processes within whose output and errors go into a file, for as long as they live."""
+    """Redirect output and errors of the processes that are started within into a file, for as long as they live."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
@@ -154,7 +207,7 @@ def _spark_says_into(path: str) -> Iterator[None]:
                 os.dup2(file.fileno(), number)
         yield
     except OSError as error:
-        raise SkewlessError(f"cannot write {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write {path}: {error.strerror or error}", subject="log") from error
     finally:
         for number, copy in kept.items():
             os.dup2(copy, number)
@@ -163,19 +216,26 @@ def _spark_says_into(path: str) -> Iterator[None]:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
+    """Turn errors of Spark into one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SkewlessError(f"Spark failed: {reason_of(error)}") from error
+        raise QueryError(f"Spark failed: {reason_of(error)}") from error
 
 
 def reason_of(error: BaseException) -> str:
-    """Find the one line that matters in what Spark says.
+    """Return the one line that matters of an error of Spark.
 
     >>> reason_of(RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception: no disk SQLSTATE: XXKST"))
     'no disk'
     """
     text = str(error).strip() or type(error).__name__
+    mismatch = re.search(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)", text)
+    if mismatch:
+        return (
+            f"the executors have Python {mismatch[1]}, the driver has {mismatch[2]}: set PYSPARK_PYTHON to the same "
+            "version, or pack an environment for them (skewless pack environment.tar.gz)"
+        )
     missing = re.search(r"^\s*ModuleNotFoundError: No module named '([\w.]+)'$", text, re.MULTILINE)
     if missing and "python worker" in text.lower():
         return (

@@ -1,4 +1,4 @@
-"""What executors import as `skewless`: the copy installed there if it is the driver's, else the one that came along.
+"""What executors import as `skewless`: the copy installed there if it is the driver's, else the one that was sent.
 
 This file travels as the `__init__` of a folder `skewless` that Spark unpacks into the working directory of an executor,
 in which Python looks first. Imported there, it makes way for the real package. An installed copy is preferred because
@@ -15,15 +15,21 @@ from typing import Final
 DIGEST: Final = "digest"
 FOLDER: Final = "package"
 
+_LEFT_OUT: Final = frozenset({"__pycache__", "experiments"})
+
 
 def files_of(package: Path) -> list[Path]:
-    """List the files of a package, without what Python and Numba have compiled of them."""
-    files = (file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    """Return the files that executors need: not what Python and Numba compiled, nor the experiments of the papers."""
+    files = (file for file in package.rglob("*") if file.is_file() and not _LEFT_OUT & {*_parts(file, package)})
     return sorted(files, key=lambda file: file.relative_to(package).as_posix())
 
 
+def _parts(file: Path, package: Path) -> tuple[str, ...]:
+    return file.relative_to(package).parts
+
+
 def digest_of(package: Path) -> str:
-    """Tell copies of a package apart."""
+    """Return what tells copies of a package apart: a hash of the files that executors need."""
     digest = hashlib.sha256()
     for file in files_of(package):
         content = file.read_bytes()
