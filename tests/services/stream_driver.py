@@ -10,8 +10,9 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from skewless.combiners import Count
 from skewless.spark import group
@@ -19,10 +20,9 @@ from skewless.spark.deploy.session import make_session
 from skewless.spark.work import Cost
 
 
-def main() -> None:
-    options = json.loads(sys.argv[1])
+def run(spark: SparkSession, options: dict[str, Any]) -> None:
+    """Count all files that are not counted yet."""
     folder = Path(options["folder"])
-    spark = make_session("local[2]", spark_sql_shuffle_partitions="2", spark_driver_memory="1g")
     df = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 2).parquet(str(folder / "input"))
     cost, ledger = Cost(ms=options["cost_ms"]), str(folder / "ledger")
     grouped = group(df, "key", workers=options["workers"], grouping=options["grouping"], ledger=ledger)
@@ -40,7 +40,11 @@ def main() -> None:
         .start()
     )
     query.awaitTermination()
-    print(json.dumps({"batches": [progress["batchId"] for progress in query.recentProgress]}))  # noqa: T201
+
+
+def main() -> None:
+    spark = make_session("local[2]", spark_sql_shuffle_partitions="2", spark_driver_memory="1g")
+    run(spark, json.loads(sys.argv[1]))
     spark.stop()
 
 

@@ -16,10 +16,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from services.long import SEED, only_if_long
 from services.representatives import ON_SPARK
 from services.standalone import Program, driver, require_java, wait_for
+from services.stream_driver import run
 from skewless import Zipf
 
 pytestmark = pytest.mark.spark
@@ -37,8 +39,9 @@ BATCH = 2000
         *(pytest.param(n, 4, ON_SPARK[n % len(ON_SPARK)], marks=only_if_long) for n in range(SEED + 2, SEED + 10)),
     ],
 )
-@pytest.mark.usefixtures("kernels")
-def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: int, kills: int, grouping: str) -> None:
+def test_counts_are_exact_whenever_the_driver_is_killed(
+    spark: SparkSession, tmp_path: Path, seed: int, kills: int, grouping: str
+) -> None:
     require_java()
     chance = Random(seed)
     n_batches = 2 * kills + 1
@@ -65,8 +68,7 @@ def test_counts_are_exact_whenever_the_driver_is_killed(tmp_path: Path, seed: in
         damage = chance.choice(["delete", "corrupt", "nothing"]) if number > 1 else ("nothing", "corrupt")[number]
         break_ledger(tmp_path / "ledger", damage)
         story.append(f"killed {'during' if during else 'after'} batch {batch}, before commit {hit}; ledger: {damage}")
-    with driver("stream_driver.py", options, tmp_path, "last-run") as program:
-        program.result()
+    run(spark, options)  # the session of the tests has started already
     assert last_commit(tmp_path) == n_batches - 1, story
     found = latest(tmp_path, n_batches)
     wrong = {key: (found.get(key), n) for key, n in expected.items() if found.get(key) != n}

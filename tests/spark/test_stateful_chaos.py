@@ -79,7 +79,7 @@ def test_output_and_state_are_exact_whenever_the_driver_is_killed(
         if number == 0 or chance.random() < 0.3:
             shutil.rmtree(tmp_path / "ledger")
             story.append("ledger deleted")
-    run(spark, options)  # a driver that has been there before costs nothing to start
+    run(spark, options)  # the session of the tests has started already
     output, states = chained(rows)
     assert sorted(given_rows(tmp_path / "sink"), key=repr) == sorted(output, key=repr), story
     expected = {(key,): {"n": n, "word": word} for key, (n, word) in states.items()}

@@ -32,7 +32,7 @@ class ApproxQuantile(Sketched):
 
     Reference
     ---------
-    Karnin, Lang & Liberty, *Optimal ApproxQuantile Approximation in Streams* (2016), as in Apache DataSketches.
+    Karnin, Lang & Liberty, *Optimal Quantile Approximation in Streams* (2016), as in Apache DataSketches.
     Deviations: none. The sketch tosses coins of its own, so beyond `k` values two runs may differ within the error.
     """
 
