@@ -229,10 +229,10 @@ def test_sources_agree_even_if_one_has_no_history() -> None:
         ({"slack": float("nan")}, "slack must be a number of at least 0; got nan"),
         ({"capacities": (1.0, 2.0)}, r"capacities must be one per worker \(3\); got 2"),
         ({"capacities": (1.0, 2.0, 3.0, 4.0)}, r"capacities must be one per worker \(3\); got 4"),
-        ({"capacities": (1.0, 0.0, 3.0)}, "each of the capacities must be a number above 0; got 0.0"),
-        ({"capacities": (1.0, -2.0, 3.0)}, "each of the capacities must be a number above 0; got -2.0"),
-        ({"capacities": (1.0, 2.0, float("nan"))}, "each of the capacities must be a number above 0; got nan"),
-        ({"capacities": (1.0, 2.0, float("inf"))}, "each of the capacities must be a number above 0; got inf"),
+        ({"capacities": (1.0, 0.0, 3.0)}, "capacities must be numbers above 0; got 0.0"),
+        ({"capacities": (1.0, -2.0, 3.0)}, "capacities must be numbers above 0; got -2.0"),
+        ({"capacities": (1.0, 2.0, float("nan"))}, "capacities must be numbers above 0; got nan"),
+        ({"capacities": (1.0, 2.0, float("inf"))}, "capacities must be numbers above 0; got inf"),
     ],
 )
 def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:

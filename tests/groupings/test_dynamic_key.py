@@ -99,7 +99,7 @@ def test_a_late_source_knows_the_hot_keys() -> None:
         ({"warm_up_s": -1}, "warm_up_s must be a whole number of at least 0; got -1"),
         ({"check_interval_s": 0.5}, "check_interval_s must be a whole number of at least 0; got 0.5"),
         ({"scale_down_load": 14}, r"between 0 and the load to scale out at \(13.16 percent\); got 14"),
-        ({"workers": 2**15}, "fewer than 32768 workers"),
+        ({"workers": 2**15}, "workers must be below 32768"),
     ],
 )
 def test_bad_parameters_are_refused(parameters: dict[str, int], message: str) -> None:

@@ -60,7 +60,7 @@ def test_leaves_its_arguments_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_workers": 0}, "workers must be a whole number of at least 1; got 0"),
+        ({"workers": 0}, "workers must be a whole number of at least 1; got 0"),
         ({"loads": [1, -2]}, r"loads must be numbers of at least 0; got -2\.0"),
         ({"loads": [float("nan")]}, "loads must be numbers of at least 0; got nan"),
         ({"loads": [[1, 2]]}, r"loads must be one number per item; got an array of shape \(1, 2\)"),
@@ -71,4 +71,4 @@ def test_leaves_its_arguments_alone() -> None:
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
-        longest_first(**{"loads": [1, 2], "n_workers": 2, **arguments})
+        longest_first(**{"loads": [1, 2], "workers": 2, **arguments})

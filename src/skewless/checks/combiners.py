@@ -1,4 +1,4 @@
-"""What every combiner must hold."""
+"""What holds for every combiner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Rows:
 
 
 def _draw_rows(inputs: Sequence[pa.DataType], rng: np.random.Generator, size: int, distinct: int = 12) -> _Rows:
-    """Draw rows of few values, or of as many as asked for, with nulls, and with NaN and -0.0 among floats."""
+    """Draw rows with few distinct values, nulls among them, and NaN and -0.0 among floats."""
     groups = rng.integers(0, _N_GROUPS - 1, size)
     columns = []
     for kind in inputs:
@@ -53,7 +53,7 @@ def _add(combiner: Combiner, rows: _Rows) -> list[pa.Array]:
 
 
 def _merge(combiner: Combiner, *states: Sequence[pa.Array]) -> list[pa.Array]:
-    """Merge what stands for the same group in several lists of states, in the given order."""
+    """Merge several lists of states group by group, in this order."""
     groups = np.tile(np.arange(_N_GROUPS), len(states))
     return combiner.merge(groups, _N_GROUPS, [pa.concat_arrays(fields) for fields in zip(*states, strict=True)])
 
@@ -61,7 +61,7 @@ def _merge(combiner: Combiner, *states: Sequence[pa.Array]) -> list[pa.Array]:
 def _draw_states(
     combiner: Combiner, inputs: Sequence[pa.DataType], seed: int
 ) -> tuple[list[list[pa.Array]], Callable[[Sequence[pa.Array]], list[Any]]]:
-    """Make the states of three pieces, and the function that shows what comes of a state."""
+    """Return the states of three pieces of drawn rows, and a function that extracts results from states."""
     rng = np.random.default_rng(seed)
     pieces = [_add(combiner, _draw_rows(inputs, rng, int(rng.integers(1, _MAX_ROWS // 3)))) for _ in range(3)]
     return pieces, lambda states: combiner.extract(states, inputs).to_pylist()
@@ -77,7 +77,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def check_states_have_their_fields(combiner: Combiner, inputs: Sequence[pa.DataType], seed: int) -> None:
-    """States and results come one per group, in the types that were announced."""
+    """States and results come one per group, in the declared types."""
     rows = _draw_rows(inputs, np.random.default_rng(seed), _MAX_ROWS)
     expected = [field.type for field in combiner.state_fields(inputs)]
     added = _add(combiner, rows)
@@ -94,7 +94,7 @@ def check_states_have_their_fields(combiner: Combiner, inputs: Sequence[pa.DataT
 
 
 def check_pieces_equal_whole(combiner: Combiner, inputs: Sequence[pa.DataType], seed: int) -> None:
-    """However the rows are dealt out to three accumulators or more, the result is that of one pass over them all."""
+    """However rows are split among three or more accumulators, the result is that of one pass over them all."""
     rng = np.random.default_rng(seed)
     rows = _draw_rows(inputs, rng, _MAX_ROWS)
     n_pieces = int(rng.integers(3, 8))
@@ -132,7 +132,7 @@ def check_identity_changes_nothing(combiner: Combiner, inputs: Sequence[pa.DataT
 
 
 def check_groups_do_not_mix(combiner: Combiner, inputs: Sequence[pa.DataType], seed: int) -> None:
-    """What a group gets is what it would get alone."""
+    """A group gets the result that it would get alone."""
     rows = _draw_rows(inputs, np.random.default_rng(seed), _MAX_ROWS)
     together = combiner.extract(_add(combiner, rows), inputs).to_pylist()
     for group in range(_N_GROUPS):
@@ -141,7 +141,7 @@ def check_groups_do_not_mix(combiner: Combiner, inputs: Sequence[pa.DataType], s
         assert _alike(alone, [together[group]]), f"seed {seed}: group {group} gets {together[group]}, alone {alone[0]}"
 
 
-def check_native_is_complete(combiner: Combiner, inputs: Sequence[pa.DataType], seed: int) -> None:  # noqa: ARG001
+def check_native_is_complete(combiner: Combiner, inputs: Sequence[pa.DataType], _seed: int) -> None:
     """Where Spark merges natively, there is one aggregate per state field and an expression for the result."""
     columns = [f"`{field.name}`" for field in combiner.state_fields(inputs)]
     merge, extract = combiner.native_merge(columns), combiner.native_extract(columns, inputs)
@@ -150,7 +150,7 @@ def check_native_is_complete(combiner: Combiner, inputs: Sequence[pa.DataType], 
 
 
 def check_states_are_bounded(combiner: Combiner, inputs: Sequence[pa.DataType], seed: int) -> None:
-    """Ever new values do not make a state grow without end."""
+    """A state does not grow without bound when all values are new."""
     rng = np.random.default_rng(seed)
     state = combiner.create(_N_GROUPS, inputs)
     sizes = []
@@ -160,8 +160,8 @@ def check_states_are_bounded(combiner: Combiner, inputs: Sequence[pa.DataType], 
     assert max(sizes[8:]) <= 1.5 * max(sizes[:8]), f"seed {seed}: states grew from {sizes[0]} to {sizes[-1]} bytes"
 
 
-def check_bad_types_refused(combiner: Combiner, inputs: Sequence[pa.DataType], seed: int) -> None:  # noqa: ARG001
-    """A type that a combiner cannot work with is refused by name; one that it takes, it can work with."""
+def check_bad_types_refused(combiner: Combiner, inputs: Sequence[pa.DataType], _seed: int) -> None:
+    """A type that a combiner cannot handle is refused by name; one that it accepts, it can handle."""
     for number, column in enumerate(combiner.columns):
         for kind in (pa.null(), pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.duration("us"), pa.string()):
             types = [*inputs[:number], kind, *inputs[number + 1 :]]

@@ -56,7 +56,7 @@ GROUPINGS: Final[dict[str, type[Grouping]]] = {
         Auto,
     )
 }
-"""Every grouping by its name. What stands here is checked by `skewless.checks` and offered by the CLI."""
+"""Every grouping by its name: the tests run them all through `skewless.checks`, and the CLI offers them."""
 
 _BY_ALIAS: Final = {
     alias.lower().replace("-", "_"): grouping
@@ -66,7 +66,7 @@ _BY_ALIAS: Final = {
 
 
 def find_grouping(name: str) -> type[Grouping]:
-    """Find a grouping by its name or its alias in the papers, in upper or lower case.
+    """Return the class of a grouping by its name or its alias in the papers, in upper or lower case.
 
     >>> find_grouping("pkg").name
     'partial_key'
@@ -84,7 +84,7 @@ def find_grouping(name: str) -> type[Grouping]:
 
 
 def make_grouping(name: str, *, workers: int | None = None, **parameters: Any) -> Grouping:
-    """Make a grouping by its name or its alias in the papers, in upper or lower case.
+    """Return a grouping by its name or its alias in the papers, in upper or lower case.
 
     >>> make_grouping("PKG", workers=4)
     PartialKey(workers=4)
@@ -101,7 +101,7 @@ def make_grouping(name: str, *, workers: int | None = None, **parameters: Any) -
         return grouping(workers=workers, **parameters)
     except SkewlessError:
         raise
-    except (TypeError, ValueError, AttributeError) as error:  # a text where a number belongs, a list where there is one
+    except (TypeError, ValueError, AttributeError) as error:  # a text instead of a number, a list instead of a value
         values = ", ".join(f"{parameter} = {value!r}" for parameter, value in parameters.items())
         subject = next(iter(parameters)) if len(parameters) == 1 else ""
         raise ConfigurationError(f"{grouping.name} cannot take {values}: wrong type", subject=subject) from error

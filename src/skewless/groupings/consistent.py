@@ -5,37 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Measuring, Router, State, mean_loads
 from skewless.hashing import make_salt, random_word, upper_choice
 
 _N_MEMOS: Final = 256  # searches that a call remembers; a power of two
-_KEPT: Final = 0.5  # share of older measurements that a new one leaves standing
-_CERTAIN: Final = 2.0  # standard deviations by which two busy times must differ to be called different
+_KEPT: Final = 0.5  # weight of older measurements when there is a new one
+_CERTAIN: Final = 2.0  # standard deviations by which two busy times must differ to count as different
 
 
 @njit(inline="always")
-def candidate(key: Any, salt: Any, step: Any, n_virtual: int) -> Any:
-    """Give a key's virtual worker number `step`: as many random ones as there are, then round the ring from there."""
+def candidate(key: np.uint64, salt: np.uint64, step: int | np.int64, n_virtual: int) -> np.int64:
+    """Return a key's virtual worker number `step`: random up to `n_virtual`, then round the ring from there."""
     if step < n_virtual:
-        return upper_choice(random_word(key ^ salt, step), n_virtual)
-    last = upper_choice(random_word(key ^ salt, n_virtual - 1), n_virtual)
+        chosen: np.int64 = upper_choice(random_word(key ^ salt, step), n_virtual)
+        return chosen
+    last: np.int64 = upper_choice(random_word(key ^ salt, n_virtual - 1), n_virtual)
     return (last + step - n_virtual + 1) % n_virtual
 
 
 @njit(cache=True)
-def first_with_room(keys: Any, salt: Any, loads: Any, owners: Any, slack: float) -> Any:
-    """Send each tuple to the owner of its key's first virtual worker below the bound; counts it in `loads`, in place.
+def first_with_room(
+    keys: NDArray[np.uint64], salt: np.uint64, loads: NDArray[np.int64], owners: NDArray[np.int32], slack: float
+) -> NDArray[np.int32]:
+    """Return the owner of each key's first virtual worker below the bound; counts in `loads`, in place.
 
-    The bound is (1 + slack) times the mean load, this tuple included. Loads are whole numbers, so it matters only when
-    it passes the next one. Until then a full virtual worker stays full, and the search for a hot key goes on where its
-    last one ended.
+    The bound is (1 + slack) times the mean load, this tuple included. Loads are whole numbers, so only its integer part
+    matters. Until that grows a full virtual worker stays full, and the search for a hot key continues where its last
+    one ended.
     """
     n_virtual = loads.size
     workers = np.empty(keys.size, dtype=np.int32)
@@ -66,12 +69,12 @@ def first_with_room(keys: Any, salt: Any, loads: Any, owners: Any, slack: float)
 
 
 @njit(cache=True)
-def hand_over(owners: Any, tuples: Any, busy_s: Any) -> Any:
+def hand_over(owners: NDArray[np.int32], tuples: NDArray[np.float64], busy_s: NDArray[np.float64]) -> int:
     """Let each of the busier half of the workers hand one virtual worker to its partner; changes all in place.
 
     The busiest worker is paired with the idlest, the second with the second, and so on. A pair acts if its partner,
-    with one virtual worker more, would still be less busy, by more than chance explains. `tuples` and `busy_s` are put
-    right as if it had always been so. Returns how many were handed over.
+    with one virtual worker more, would still be less busy, by more than chance explains. `tuples` and `busy_s` are
+    adjusted as if it had always been so. Returns the number of virtual workers handed over.
     """
     n_workers = tuples.size
     n_tuples, n_seconds = tuples.sum(), busy_s.sum()
@@ -103,7 +106,7 @@ def hand_over(owners: Any, tuples: Any, busy_s: Any) -> Any:
 
 
 def share_out(n_virtual: int, capacities: Sequence[float]) -> NDArray[np.int32]:
-    """Give the owner of each virtual worker: as many to a worker as its part of the capacity, by largest remainder.
+    """Return the owner of each virtual worker: in proportion to capacities, by largest remainder.
 
     >>> np.bincount(share_out(10, (1.0, 2.0, 4.0))).tolist()
     [1, 3, 6]
@@ -164,12 +167,15 @@ class Consistent(Coordinated[ConsistentState], Measuring[ConsistentState]):
 
     Parameters
     ----------
-    virtual_per_worker: virtual workers per worker, on average. More of them follow capacities more closely and spill
-        more keys: one with a larger part of the stream than a virtual worker's is cut.
-    slack: how far above the mean a virtual worker may be (the paper's epsilon). Less is evener and spills more keys.
-    capacities: what each worker can do, in any unit; a part too small for one virtual worker gets none. If None,
-        workers begin alike and are measured: where busy times are told to `calibrate`, each `barrier` lets overloaded
-        workers hand one virtual worker each to an idle one, until no such move would help.
+    virtual_per_worker : int
+        Virtual workers per worker, on average. More of them follow capacities more closely and spill more keys: one
+        with a larger fraction of the stream than a virtual worker's is cut.
+    slack : float
+        How far above the mean a virtual worker may be (epsilon in the paper). Less is more even and spills more keys.
+    capacities : tuple of float, optional
+        What each worker can do, in any unit; one that is too small for a virtual worker gets none. By default workers
+        start equal and are measured: at each barrier overloaded workers hand one virtual worker each to an idle one,
+        until no such move would help.
 
     >>> router = Consistent(workers=3, capacities=(1, 2, 4), virtual_per_worker=70).start(source=0, seed=0)
     >>> np.bincount(router.route(np.full(7000, 7, dtype=np.uint64), 0)).tolist()
@@ -198,21 +204,23 @@ class Consistent(Coordinated[ConsistentState], Measuring[ConsistentState]):
         super().__post_init__()
         require_at_least("virtual_per_worker", self.virtual_per_worker, 1)
         if self.workers is not None and self.n_virtual >= 2**31:
-            raise SkewlessError(f"workers times virtual_per_worker must be below 2**31; got {self.n_virtual}")
+            problem = f"{{workers}} times {{virtual_per_worker}} must be below 2**31; got {self.n_virtual}"
+            raise ConfigurationError(problem, subject="virtual_per_worker")
         if not (isfinite(self.slack) and self.slack >= 0):
-            raise SkewlessError(f"slack must be a number of at least 0; got {self.slack}")
+            raise ConfigurationError(subject="slack", expected="a number of at least 0", value=self.slack)
         if self.capacities is None:
             return
         object.__setattr__(self, "capacities", tuple(self.capacities))
         if self.workers is not None and len(self.capacities) != self.workers:
-            raise SkewlessError(f"capacities must be one per worker ({self.workers}); got {len(self.capacities)}")
+            expected = f"one per worker ({self.workers})"
+            raise ConfigurationError(subject="capacities", expected=expected, value=len(self.capacities))
         for capacity in self.capacities:
             if not (isfinite(capacity) and capacity > 0):
-                raise SkewlessError(f"each of the capacities must be a number above 0; got {capacity}")
+                raise ConfigurationError(subject="capacities", expected="numbers above 0", value=capacity)
 
     @property
     def n_virtual(self) -> int:
-        """Virtual workers in all."""
+        """The number of virtual workers."""
         return self.n_workers * self.virtual_per_worker
 
     def first_state(self, _source: int, seed: int, /) -> ConsistentState:

@@ -1,4 +1,4 @@
-"""D-Choices: two workers for most keys, as many as balance asks for for the most frequent."""
+"""D-Choices: two workers for most keys, as many as balance requires for the most frequent."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil, isfinite
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.hashing import lower_choice, make_salt, mix, random_word, upper_choice
 from skewless.sketches.key_table import FREE, find
 from skewless.sketches.least_counter import NEXT_LEVEL, find_least, start_search
 from skewless.sketches.space_saving import Counters, SpaceSaving, take_counter
 
-# What stands where in `progress`, around the search for the least loaded worker.
+# Positions in `progress`, around those of the search for the least loaded worker.
 TUPLES: Final = 0  # tuples that the sketch has counted
 N_CHOICES: Final = NEXT_LEVEL + 1  # workers that a key of the head may choose from; all if there are no more
-DECIDE_AT: Final = NEXT_LEVEL + 2  # the number of tuples at which the choices are decided anew
+DECIDE_AT: Final = NEXT_LEVEL + 2  # the number of tuples at which the choices are decided again
 NEVER: Final = int(np.iinfo(np.int64).max)
 _FEWEST: Final = 2  # choices of any key
 _SMALLEST_SHARE: Final = 1e-6  # of a key of the head: two million counters
@@ -31,13 +31,13 @@ _TUPLES_PER_SHARE: Final = 20  # between two decisions: a key that is barely fre
 
 
 @njit(cache=True)
-def fewest_choices(shares: Any, n_workers: int, tolerance: float) -> Any:
-    """Give the least number of choices d that keeps workers balanced, or `n_workers` if only that does.
+def fewest_choices(shares: NDArray[np.float64], n_workers: int, tolerance: float) -> int:
+    """Return the least number of choices d that keeps workers balanced, or `n_workers` if only that does.
 
     `shares` are the relative frequencies of the head, in descending order. The h most frequent keys reach b workers,
     as drawn by their h · d hashes. What these workers get in the end - those keys, the other keys of the head that
     have all of their d choices there, the keys of the tail that have both - must not exceed their part of the load
-    by more than the tolerance. That is asked for every h.
+    by more than the tolerance, for every h.
     """
     head = 0.0
     for share in shares:
@@ -59,43 +59,54 @@ def fewest_choices(shares: Any, n_workers: int, tolerance: float) -> Any:
 
 
 @njit(cache=True)
-def _shares_of_head(counts: Any, tuples: int, head_share: float) -> Any:
-    """Give the relative frequencies of at least `head_share`, in descending order."""
+def _shares_of_head(counts: NDArray[np.int64], tuples: int, head_share: float) -> NDArray[np.float64]:
+    """Return the relative frequencies of at least `head_share`, in descending order."""
     frequent = counts[counts >= max(1.0, head_share * tuples)]
-    return np.sort(frequent)[::-1] / max(tuples, 1)
+    shares: NDArray[np.float64] = np.sort(frequent)[::-1] / max(tuples, 1)
+    return shares
+
+
+class Sketch(NamedTuple):
+    """The arrays of the sketch that tells frequent keys from the others."""
+
+    slots: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    errors: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    salt: np.uint64
+
+
+class Rules(NamedTuple):
+    """When a key is frequent, how uneven loads may be, and after how many tuples choices are decided again."""
+
+    head_share: float
+    tolerance: float
+    decide_every: int
 
 
 @njit(cache=True)
 def route_head_and_tail(
-    keys: Any,
-    workers: Any,
-    salt: Any,
-    loads: Any,
-    progress: Any,
-    index: Any,
-    sketch_keys: Any,
-    counts: Any,
-    errors: Any,
-    marks: Any,
-    head_share: float,
-    tolerance: float,
-    decide_every: int,
-) -> None:
-    """Send each tuple to the least loaded of its key's workers: two of them, or N_CHOICES for a key of the head.
+    keys: NDArray[np.uint64], loads: NDArray[np.int64], progress: NDArray[np.int64], sketch: Sketch, rules: Rules
+) -> NDArray[np.int32]:
+    """Return the least loaded of each key's workers: of two, or of N_CHOICES for a key of the head.
 
-    Writes `workers`; counts in `loads`, `progress` and the sketch, in place.
+    Counts in `loads`, `progress` and the sketch, in place.
     """
+    index, sketch_keys, counts, errors, marks, salt = sketch
+    head_share = rules.head_share
+    workers = np.empty(keys.size, dtype=np.int32)
     n_workers = loads.size
-    begin = 0
-    while begin < keys.size:
+    start = 0
+    while start < keys.size:
         tuples = progress[TUPLES]
         if tuples >= progress[DECIDE_AT]:
             shares = _shares_of_head(counts, tuples, head_share)
-            progress[N_CHOICES] = fewest_choices(shares, n_workers, tolerance)
-            progress[DECIDE_AT] = tuples + min(max(tuples, 1), decide_every)
+            progress[N_CHOICES] = fewest_choices(shares, n_workers, rules.tolerance)
+            progress[DECIDE_AT] = tuples + min(max(tuples, 1), rules.decide_every)
         n_choices = progress[N_CHOICES]
-        end = begin + min(keys.size - begin, progress[DECIDE_AT] - tuples)
-        for i in range(begin, end):
+        end = start + min(keys.size - start, progress[DECIDE_AT] - tuples)
+        for i in range(start, end):
             key = keys[i]
             word = mix(key ^ salt)
             slot = find(index, sketch_keys, key, word)
@@ -118,7 +129,8 @@ def route_head_and_tail(
             loads[uint64(best)] += 1
             workers[i] = best
         progress[TUPLES] = tuples
-        begin = end
+        start = end
+    return workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,14 +149,15 @@ class HeadAndTail(Grouping[HeadAndTailState]):
 
     state_class = HeadAndTailState
     first_decision: ClassVar[int]
-    """The number of tuples before which all workers are open to frequent keys, and then as few as balance needs."""
+    """The number of tuples before which a frequent key may use all workers; then as few as balance needs."""
 
     head_share: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.head_share is not None and not _SMALLEST_SHARE <= self.head_share <= 1:
-            raise SkewlessError(f"head_share must be between {_SMALLEST_SHARE} and 1; got {self.head_share}")
+            expected = f"between {_SMALLEST_SHARE} and 1"
+            raise ConfigurationError(subject="head_share", expected=expected, value=self.head_share)
 
     @property
     def least_share(self) -> float:
@@ -158,12 +171,12 @@ class HeadAndTail(Grouping[HeadAndTailState]):
 
     @property
     def decide_every(self) -> int:
-        """Tuples of a source between two decisions; before there are so many, at every doubling of them."""
+        """Tuples of a source between two decisions; before the first of them, every doubling is one."""
         return ceil(_TUPLES_PER_SHARE / self.least_share)
 
     @property
     def load_tolerance(self) -> float:
-        """By how much of the whole load a worker may exceed its fair share; for groupings that decide on choices."""
+        """By what fraction of the whole load a worker may exceed its fair share, where choices are decided."""
         return 0.0
 
     def first_state(self, _source: int, seed: int, /) -> HeadAndTailState:
@@ -196,35 +209,20 @@ class HeadAndTail(Grouping[HeadAndTailState]):
 
 class _HeadAndTailRouter(Router[HeadAndTailState]):
     def __init__(self, grouping: HeadAndTail, state: HeadAndTailState) -> None:
-        self._grouping = grouping
-        self._salt = state.salt
         self._loads = state.loads.copy()
         self._progress = state.progress.copy()
         self._sketch = grouping.sketch_of(state)
+        self._rules = Rules(grouping.least_share, grouping.load_tolerance, grouping.decide_every)
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
-        workers = np.empty(keys.size, dtype=np.int32)
-        grouping, sketch = self._grouping, self._sketch
-        route_head_and_tail(
-            keys,
-            workers,
-            self._salt,
-            self._loads,
-            self._progress,
-            sketch.index,
-            sketch.keys,
-            sketch.counts,
-            sketch.errors,
-            sketch.marks,
-            grouping.least_share,
-            grouping.load_tolerance,
-            grouping.decide_every,
-        )
+        sketch = self._sketch
+        arrays = Sketch(sketch.index, sketch.keys, sketch.counts, sketch.errors, sketch.marks, sketch.salt)
+        workers: NDArray[np.int32] = route_head_and_tail(keys, self._loads, self._progress, arrays, self._rules)
         return workers
 
     def snapshot(self) -> HeadAndTailState:
         return HeadAndTailState(
-            salt=self._salt,
+            salt=self._sketch.salt,
             loads=self._loads.copy(),
             progress=self._progress.copy(),
             sketch=self._sketch.snapshot(),
@@ -233,19 +231,20 @@ class _HeadAndTailRouter(Router[HeadAndTailState]):
 
 @dataclass(frozen=True, kw_only=True)
 class DChoices(HeadAndTail):
-    """Give each key two workers by its hash, and a frequent key as many as it takes for the load to be even.
+    """Send a tuple to the less loaded of two workers of its key; a frequent key has as many as an even load requires.
 
-    A tuple goes to the least loaded worker of its key, by the source's own count. A key is frequent from
-    `least_share` on, as the source's own sketch tells. All frequent keys have the same number of choices: the least
-    for which no group of them is expected to overload the workers that it reaches. Where that takes as many choices
-    as there are workers, all workers are open to them, as in W-Choices. With no frequent key this is partial key
-    grouping.
+    Loads are the source's own count, and its own sketch finds the frequent keys. All frequent keys have the same number
+    of choices: the least for which no group of them is expected to overload the workers that it reaches. Where that
+    takes as many choices as there are workers, they may use all workers, as in W-Choices. With no frequent key this is
+    partial key grouping.
 
     Parameters
     ----------
-    head_share: the paper's theta, from which relative frequency on a key is frequent; None is 1 / (5 n_workers). The
-        paper recommends from there up to 2 / n_workers.
-    tolerance: the paper's epsilon, by how much of the whole load a worker may exceed its fair share.
+    head_share : float, optional
+        Relative frequency from which a key is frequent (theta in the paper). Default: 1 / (5 n_workers); the paper
+        recommends values from there up to 2 / n_workers.
+    tolerance : float
+        By what fraction of the whole load a worker may exceed its fair share (epsilon in the paper).
 
     >>> router = DChoices(workers=50).start(source=0, seed=0)
     >>> keys = np.where(np.arange(20_000) % 10 == 0, np.uint64(7), np.arange(20_000, dtype=np.uint64))
@@ -273,7 +272,7 @@ class DChoices(HeadAndTail):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (isfinite(self.tolerance) and self.tolerance >= 0):
-            raise SkewlessError(f"tolerance must be a number of at least 0; got {self.tolerance}")
+            raise ConfigurationError(subject="tolerance", expected="a number of at least 0", value=self.tolerance)
 
     @property
     def load_tolerance(self) -> float:

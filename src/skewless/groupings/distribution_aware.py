@@ -5,38 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, UnknownNameError, require_at_least
+from skewless.errors import ConfigurationError, UnknownNameError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State, mean_loads
 from skewless.groupings.longest_first import longest_first
 from skewless.groupings.rebalance import rebalance
 from skewless.hashing import mix, universal_buckets, universal_choice, universal_salts
-from skewless.sketches.key_table import FREE, capacity_for, make_index
+from skewless.sketches.key_table import FREE, capacity_for, find, make_index
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
 _COSTS: Final = ("linear", "quadratic")
 _NOISE: Final = 3.0  # standard deviations of a worker's mean load: what a window shows below that may be chance
 
 
-@njit(inline="always")
-def _find(index: Any, named: Any, key: Any, salt: Any) -> Any:
-    """Give the slot of a named key, FREE for any other."""
-    mask = uint64(index.size - 1)
-    at = mix(key ^ salt) & mask
-    slot = index[at]
-    while slot != FREE and named[uint64(slot)] != key:
-        at = (at + uint64(1)) & mask
-        slot = index[at]
-    return slot
+class Table(NamedTuple):
+    """A plan in the form in which kernels read it; `salts` select the hash function of buckets and index."""
+
+    salts: NDArray[np.uint64]
+    bucket_owners: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    owners: NDArray[np.int32]
+
+
+def make_table(
+    salts: NDArray[np.uint64],
+    bucket_owners: NDArray[np.int32],
+    keys: NDArray[np.uint64],
+    owners: NDArray[np.int32],
+) -> Table:
+    """Return the table of named keys, with an index of them, and of buckets."""
+    return Table(salts, bucket_owners, make_index(keys, capacity_for(keys.size), salts[2]), keys, owners)
 
 
 @njit(cache=True)
-def count_buckets(keys: Any, salts: Any, histogram: Any) -> None:
+def count_buckets(keys: NDArray[np.uint64], salts: NDArray[np.uint64], histogram: NDArray[np.int64]) -> None:
     """Count each key in its bucket, in place (Listing 3.1, line 9)."""
     a, b, c = salts[0], salts[1], salts[2]
     for i in range(keys.size):
@@ -44,27 +52,29 @@ def count_buckets(keys: Any, salts: Any, histogram: Any) -> None:
 
 
 @njit(cache=True)
-def look_up(keys: Any, salts: Any, bucket_owners: Any, index: Any, named: Any, owners: Any) -> Any:
-    """Give each named key its own owner, every other key that of its bucket (Listing 3.2, GETINSTANCE)."""
+def look_up(keys: NDArray[np.uint64], table: Table) -> NDArray[np.int32]:
+    """Return the owner of each named key, and that of the bucket for every other key (Listing 3.2, GETINSTANCE)."""
     workers = np.empty(keys.size, dtype=np.int32)
+    salts, bucket_owners, index, named, owners = table
     a, b, c = salts[0], salts[1], salts[2]
     for i in range(keys.size):
         key = keys[i]
         worker = bucket_owners[uint64(universal_choice(key, a, b, c, bucket_owners.size))]
-        slot = _find(index, named, key, c)
+        slot = find(index, named, key, mix(key ^ c))
         workers[i] = owners[uint64(slot)] if slot != FREE else worker
     return workers
 
 
 @njit(cache=True)
-def look_up_split(keys: Any, salts: Any, bucket_owners: Any, index: Any, named: Any, owners: Any, loads: Any) -> Any:
-    """As `look_up`, but a named key goes to the less loaded of its two owners; counts all in `loads`, in place."""
+def look_up_split(keys: NDArray[np.uint64], table: Table, loads: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return as `look_up`, but for a named key the less loaded of its two owners; counts in `loads`, in place."""
     workers = np.empty(keys.size, dtype=np.int32)
+    salts, bucket_owners, index, named, owners = table
     a, b, c = salts[0], salts[1], salts[2]
     for i in range(keys.size):
         key = keys[i]
         worker = bucket_owners[uint64(universal_choice(key, a, b, c, bucket_owners.size))]
-        slot = _find(index, named, key, c)
+        slot = find(index, named, key, mix(key ^ c))
         if slot != FREE:
             worker, second = owners[uint64(slot), 0], owners[uint64(slot), 1]
             if loads[uint64(second)] < loads[uint64(worker)]:
@@ -164,25 +174,34 @@ class DistributionAwareState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionAware(Coordinated[DistributionAwareState]):
-    """Learn which keys are hot and how the others hash to buckets; then give each hot key and each bucket an owner.
+    """Learn which keys are hot and how the others hash to buckets; then assign an owner to each hot key and bucket.
 
     A key has one worker at any time, the same for all sources. The largest item is placed first, each on the worker
-    with the least: the most loaded worker gets at most 4/3 - 1/(3 n_workers) times the least that is possible with
+    with the least load: the most loaded worker gets at most 4/3 - 1/(3 n_workers) times the least that is possible with
     these items. A key with more than its worker's fair share gets a worker for itself; it is never cut, unless
     `split_heavy` cuts it in two. Until sources have learned enough, keys are routed by hash as `universal` does.
 
     Parameters
     ----------
-    heavy_share: a key with this share of all tuples is hot (Θ).
-    error: by what share of all tuples a count may be too high (ε); half of `heavy_share` if None.
-    buckets_per_worker: buckets of other keys per worker (μ).
-    learn_tuples: tuples of all sources together to learn from (m). 10,000 was enough for the paper on Zipf-1 and more
-        than enough with more skew (Figure 9).
-    relearn_every: learn anew in windows of so many tuples, and plan anew after each; None or 0 is never.
-    max_moved: the share of a window's tuples whose keys may get another owner by a new plan.
-    split_heavy: give each hot key two owners; each tuple goes to the one that got less (the paper's "DKG PKG").
-    map_sparse: place buckets by plan, too; if not, other keys go to workers by hash ("DKG WOSIM").
-    cost: what n tuples of a key weigh, n ("linear") or its square ("quadratic").
+    heavy_share : float
+        Fraction of all tuples from which a key is hot (Θ).
+    error : float, optional
+        By what fraction of all tuples a count may be too high (ε); half of `heavy_share` by default.
+    buckets_per_worker : int
+        Buckets of other keys per worker (μ).
+    learn_tuples : int
+        Tuples of all sources together to learn from (m). 10,000 was enough for the paper on Zipf-1 and more than enough
+        with more skew (Figure 9).
+    relearn_every : int, optional
+        Tuples of a window after which the plan is revised, over and over; None or 0 is never.
+    max_moved : float
+        Fraction of a window's tuples whose keys may get another owner by a revised plan.
+    split_heavy : bool
+        Cut each hot key in two: a tuple goes to the owner that got less ("DKG PKG" in the paper).
+    map_sparse : bool
+        Place buckets by plan, too; if not, other keys go to workers by hash ("DKG WOSIM").
+    cost : str
+        What n tuples of a key weigh: n ("linear") or its square ("quadratic").
 
     >>> DistributionAware(workers=10).n_buckets
     20
@@ -194,10 +213,10 @@ class DistributionAware(Coordinated[DistributionAwareState]):
 
     Deviations: the plan is made at the first barrier at which all sources together have learned enough, not within a
     batch, so that a key has one owner between barriers; a source learns from no more than was missing when its batch
-    began. Learning in parallel and anew, both future work in the paper, is done by merging what sources have learned
-    and by moving items off the most loaded worker of the old plan, as long as it gains more than chance explains. A
-    formerly hot key keeps its own entry while its bucket is elsewhere. The count of a hot key is an over-estimate:
-    where it exceeds the bucket that it is taken from (line 15), nothing is left of the bucket.
+    began. Learning in parallel and again later, both future work in the paper, is done by merging what sources have
+    learned and by moving items off the most loaded worker of the old plan, as long as that gains more than chance
+    explains. A formerly hot key keeps its own entry while its bucket is elsewhere. The count of a hot key is an
+    over-estimate: where it exceeds the bucket that it is taken from (line 15), nothing is left of the bucket.
     """
 
     name: ClassVar[str] = "distribution_aware"
@@ -219,16 +238,18 @@ class DistributionAware(Coordinated[DistributionAwareState]):
         for name in ("heavy_share", "max_moved"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and 0 < value <= 1):
-                raise SkewlessError(f"{name} must be a number above 0 and at most 1; got {value!r}")
+                raise ConfigurationError(subject=name, expected="a number above 0 and at most 1", value=value)
         if self.error is not None and not (isinstance(self.error, (int, float)) and 0 < self.error < self.heavy_share):
-            raise SkewlessError(f"error must be above 0 and below heavy_share ({self.heavy_share}); got {self.error!r}")
+            expected = f"above 0 and below {{heavy_share}} ({self.heavy_share})"
+            raise ConfigurationError(subject="error", expected=expected, value=self.error)
         require_at_least("buckets_per_worker", self.buckets_per_worker, 1)
         require_at_least("learn_tuples", self.learn_tuples, 1)
         require_at_least("relearn_every", self.relearn_every or 0, 0)
         if self.cost not in _COSTS:
-            raise UnknownNameError("cost", self.cost, _COSTS)
+            raise UnknownNameError("cost", self.cost, _COSTS, subject="cost")
         if self.workers is not None and self.n_buckets >= 2**31:
-            raise SkewlessError(f"workers * buckets_per_worker must be below 2**31; got {self.n_buckets}")
+            problem = f"{{workers}} * {{buckets_per_worker}} must be below 2**31; got {self.n_buckets}"
+            raise ConfigurationError(problem, subject="buckets_per_worker")
 
     @property
     def single_owner(self) -> bool:
@@ -408,18 +429,17 @@ class _DistributionAwareRouter(Router[DistributionAwareState]):
         self._loads = state.loads.copy()
         self._own = _Learner.restore(grouping, state.salts, state.own)
         self._window = grouping.window(state) - state.pooled.tuples
-        keys, owners = state.plan.keys, state.plan.owners
-        self._index = make_index(keys, capacity_for(keys.size), state.salts[2])
         self._split = grouping.split_heavy
-        self._owners = owners if self._split else np.ascontiguousarray(owners[:, 0])
+        plan = state.plan
+        owners = plan.owners if self._split else np.ascontiguousarray(plan.owners[:, 0])
+        self._table = make_table(state.salts, plan.bucket_owners, plan.keys, owners)
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         missing = self._window - self._own.tuples
         if missing > 0:
             self._own.update(keys[:missing])
-        state = self._state
-        plan = (state.salts, state.plan.bucket_owners, self._index, state.plan.keys, self._owners)
-        workers: NDArray[np.int32] = look_up_split(keys, *plan, self._loads) if self._split else look_up(keys, *plan)
+        table, loads = self._table, self._loads
+        workers: NDArray[np.int32] = look_up_split(keys, table, loads) if self._split else look_up(keys, table)
         return workers
 
     def snapshot(self) -> DistributionAwareState:

@@ -1,17 +1,17 @@
-"""Dynamic key grouping (DKG): as many workers for a key as its load asks for."""
+"""Dynamic key grouping (DKG): as many workers for a key as its load requires."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, sqrt
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.hashing import make_salt, mix, upper_choice
 from skewless.sketches.key_space import BABY, OLD, Items, KeySpace, merge_items
@@ -19,51 +19,72 @@ from skewless.sketches.key_table import FULL, find_or_add
 
 _FEWEST: Final = 2  # workers of a key that was never scaled out
 _HUGE: Final = np.iinfo(np.int64).max
+_MOST_WORKERS: Final = 2**15  # a width is a 16-bit integer
+
+
+class Table(NamedTuple):
+    """The items of a key space, with the index of their keys."""
+
+    slots: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    seen_s: NDArray[np.int32]
+    checked_s: NDArray[np.int32]
+    widths: NDArray[np.int16]
+    spaces: NDArray[np.int8]
+
+
+class Rules(NamedTuple):
+    """When a key's width is checked and what makes it grow and shrink, see `DynamicKey`."""
+
+    check_interval_s: int
+    scale_out_load: float
+    scale_down_load: float
+    whole_percent: bool
+
+
+class Progress(NamedTuple):
+    """How far a source has come: position in the batch, items in use, tuples so far."""
+
+    position: int
+    n_items: int
+    total: int
 
 
 @njit(inline="always")
-def _load(loads: Any, worker: Any, total: int, whole: bool) -> Any:
-    """Give a worker's load in whole percents, or else as it is: a number of tuples."""
-    if whole:
+def _load(loads: NDArray[np.int64], worker: np.int64, total: int, whole_percent: bool) -> np.int64:
+    """Return a worker's load in whole percents, or else as it is: a number of tuples."""
+    if whole_percent:
         return np.int64(100 * loads[np.uint64(worker)] // max(total, 1))
     return np.int64(loads[np.uint64(worker)])
 
 
 @njit(cache=True)
 def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pays for a call
-    keys: Any,
-    begin: int,
-    workers: Any,
-    salt: Any,
-    loads: Any,
-    total: int,
-    index: Any,
-    item_keys: Any,
-    counts: Any,
-    seen_s: Any,
-    checked_s: Any,
-    widths: Any,
-    spaces: Any,
-    n_items: int,
+    keys: NDArray[np.uint64],
+    workers: NDArray[np.int32],
+    salt: np.uint64,
+    loads: NDArray[np.int64],
+    table: Table,
+    progress: Progress,
     now_s: int,
     warm: bool,
-    check_interval_s: int,
-    scale_out_load: float,
-    scale_down_load: float,
-    whole: bool,
-) -> Any:
-    """Route keys[begin:] (Algorithms 4-6) into `workers`; changes loads and items in place.
+    rules: Rules,
+) -> Progress:
+    """Route keys from `progress.position` on (Algorithms 4-6); changes `workers`, `loads` and the table in place.
 
-    Returns the position reached, the number of items and the total load: a position short of the end means that the
-    items need more room.
+    Returns the progress made: a position short of the end means that the items need more room.
     """
+    index, item_keys, counts, seen_s, checked_s, widths, spaces = table
+    start, n_items, total = progress
+    check_interval_s, scale_out_load, scale_down_load, whole = rules
     n_workers = loads.size
-    for i in range(begin, keys.size):
+    for i in range(start, keys.size):
         key = keys[i]
         word = mix(key ^ salt)
         found = find_or_add(index, item_keys, n_items, key, word)
         if found == FULL:
-            return i, n_items, total
+            return Progress(i, n_items, total)
         is_new = found == n_items
         slot = np.uint64(found)  # unsigned: an index that Numba need not check for counting from the end
         if is_new:
@@ -73,7 +94,7 @@ def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pa
             spaces[slot] = BABY
             n_items += 1
         first = upper_choice(word, n_workers)
-        width: Any = np.int64(widths[slot])
+        width = int(widths[slot])
         # Loads are compared as counts, so it is the thresholds that follow the total: no division per worker.
         per_percent = 1.0 if whole else total / 100.0
         overload = scale_out_load * per_percent
@@ -83,7 +104,7 @@ def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pa
             may_scale = True
             checked_s[slot] = now_s
         best = first
-        lightest = _HUGE
+        lightest = np.int64(_HUGE)
         n_below = 0
         step = 0
         while step < width:
@@ -118,7 +139,7 @@ def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pa
         loads[np.uint64(best)] += 1
         total += 1
         workers[i] = best
-    return keys.size, n_items, total
+    return Progress(keys.size, n_items, total)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,7 +156,7 @@ class DynamicKeyState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicKey(Grouping[DynamicKeyState]):
-    """Start each key with two neighbouring workers; give long-frequent keys more while those are overloaded.
+    """Start each key with two neighbouring workers; keys that stay frequent get more while those are overloaded.
 
     Every key has a home worker by its hash and may use a slice of the ring of workers from there. A tuple goes to the
     least loaded worker of the slice, by the source's own count. The slice grows by one while even that worker carries
@@ -144,13 +165,22 @@ class DynamicKey(Grouping[DynamicKeyState]):
 
     Parameters
     ----------
-    expected_keys: sizes the key space: 10 % old, 40 % teenage, 50 % baby.
-    warm_up_s: no scaling out before so many seconds.
-    promote_every_s, cycles_to_old: the key space's cycle, and after how many of them teenage keys may become old.
-    check_interval_s: a key's width is reconsidered once in so many seconds at most; 0 is at every tuple.
-    forget_after_s: keys unseen for longer leave the key space.
-    scale_down_load: percent of load below which a worker counts for shrinking; `scale_out_load` if None.
-    whole_percent: compare loads as whole percents, rounded down.
+    expected_keys : int
+        Sizes the key space: 10 % old, 40 % teenage, 50 % baby.
+    warm_up_s : int
+        Seconds without scaling out.
+    promote_every_s : int
+        Cycle of the key space.
+    cycles_to_old : int
+        Cycles after which teenage keys may become old.
+    check_interval_s : int
+        Seconds between two checks of a key's width, at least; 0 is at every tuple.
+    forget_after_s : int
+        Seconds after which an unseen key leaves the key space.
+    scale_down_load : float, optional
+        Percent of load below which a worker counts for shrinking; `scale_out_load` by default.
+    whole_percent : bool
+        Compare loads as whole percents, rounded down.
 
     >>> DynamicKey(workers=10).max_workers_per_key
     8
@@ -188,16 +218,15 @@ class DynamicKey(Grouping[DynamicKeyState]):
         if self.workers is None:
             return
         if self.scale_down_load is not None and not 0 <= self.scale_down_load <= self.scale_out_load:
-            raise SkewlessError(
-                f"scale_down_load must be between 0 and the load to scale out at ({self.scale_out_load:.2f} percent); "
-                f"got {self.scale_down_load}"
-            )
-        if self.n_workers >= 2**15:
-            raise SkewlessError(f"dynamic_key takes fewer than {2**15} workers; got {self.n_workers}")
+            expected = f"between 0 and the load to scale out at ({self.scale_out_load:.2f} percent)"
+            raise ConfigurationError(subject="scale_down_load", expected=expected, value=self.scale_down_load)
+        if self.workers >= _MOST_WORKERS:
+            expected = f"below {_MOST_WORKERS} for {self.name}"
+            raise ConfigurationError(subject="workers", expected=expected, value=self.workers)
 
     @classmethod
     def as_released(cls, *, workers: int, expected_keys: int = 100) -> DynamicKey:
-        """Give the variant that the README of the authors' implementation describes."""
+        """Return the variant that the README of the authors' implementation describes."""
         ideal = 100 / workers
         return cls(
             workers=workers,
@@ -220,7 +249,7 @@ class DynamicKey(Grouping[DynamicKeyState]):
 
     @property
     def max_workers_per_key(self) -> int:
-        """How wide a key can get: scaling out takes a full load on each worker before (Table 1)."""
+        """Upper bound of a key's width: scaling out requires a full load on each worker before (Table 1)."""
         return min(self.n_workers, floor(100 / self.scale_out_load) + 1)
 
     def first_state(self, _source: int, seed: int, /) -> DynamicKeyState:
@@ -256,40 +285,26 @@ class _DynamicKeyRouter(Router[DynamicKeyState]):
         self._cycles = state.cycles
         self._space = KeySpace(grouping.expected_keys, state.salt)
         self._space.restore(state.items)
+        shrink = grouping.scale_out_load if grouping.scale_down_load is None else grouping.scale_down_load
+        self._rules = Rules(
+            grouping.check_interval_s, float(grouping.scale_out_load), float(shrink), grouping.whole_percent
+        )
 
     def route(self, keys: NDArray[np.uint64], now_ms: int, /) -> NDArray[np.int32]:
         if self._started_ms < 0:
             self._started_ms = now_ms
         now_s = (now_ms - self._started_ms) // 1000
         self._run_due_cycles(now_s)
-        grouping, space = self._grouping, self._space
+        space, warm = self._space, now_s > self._grouping.warm_up_s
         workers = np.empty(keys.size, dtype=np.int32)
-        total = int(self._loads.sum())
-        position = 0
+        progress = Progress(0, space.n, int(self._loads.sum()))
         while True:
-            position, space.n, total = choose_best(
-                keys,
-                position,
-                workers,
-                self._salt,
-                self._loads,
-                total,
-                space.index,
-                space.keys,
-                space.counts,
-                space.seen_s,
-                space.checked_s,
-                space.widths,
-                space.spaces,
-                space.n,
-                now_s,
-                now_s > grouping.warm_up_s,
-                grouping.check_interval_s,
-                float(grouping.scale_out_load),
-                float(grouping.scale_out_load if grouping.scale_down_load is None else grouping.scale_down_load),
-                grouping.whole_percent,
+            table = Table(
+                space.index, space.keys, space.counts, space.seen_s, space.checked_s, space.widths, space.spaces
             )
-            if position == keys.size:
+            progress = choose_best(keys, workers, self._salt, self._loads, table, progress, now_s, warm, self._rules)
+            space.n = progress.n_items
+            if progress.position == keys.size:
                 return workers
             space.grow()
 

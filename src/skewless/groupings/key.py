@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -15,7 +15,7 @@ from skewless.hashing import make_salt, mix, upper_choice
 
 
 @njit(cache=True)
-def home(keys: Any, salt: Any, n_workers: int) -> Any:
+def home(keys: NDArray[np.uint64], salt: np.uint64, n_workers: int) -> NDArray[np.int32]:
     """Return the worker that each key's hash alone decides."""
     workers = np.empty(keys.size, dtype=np.int32)
     for i in range(keys.size):

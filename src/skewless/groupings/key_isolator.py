@@ -1,49 +1,60 @@
-"""Key isolator partitioner (KIP): places of their own for heavy keys, a weighted hash for all others."""
+"""Key isolator partitioner (KIP): heavy keys are placed one by one, all others by a weighted hash."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import fsum, isfinite
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State
 from skewless.hashing import make_salt, mix, upper_choice
-from skewless.sketches.key_table import FREE, capacity_for, make_index
+from skewless.sketches.key_table import FREE, capacity_for, find, make_index
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
 _ROUNDING: Final = 1e-9  # loads that differ by less are alike
 
 
+class Table(NamedTuple):
+    """A plan in the form in which the kernel reads it."""
+
+    salt: np.uint64
+    hosts: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    heavy_keys: NDArray[np.uint64]
+    heavy_workers: NDArray[np.int32]
+
+
 @njit(cache=True)
-def owners_of(keys: Any, salt: Any, hosts: Any, index: Any, heavy_keys: Any, heavy_workers: Any) -> Any:
-    """Give each key its worker: that of the heavy key it is, else that of the host it hashes to."""
+def owners_of(keys: NDArray[np.uint64], table: Table) -> NDArray[np.int32]:
+    """Return the worker of each key: its own for a heavy key, else that of the host it hashes to."""
     workers = np.empty(keys.size, dtype=np.int32)
-    mask = uint64(index.size - 1)
+    salt, hosts, index, heavy_keys, heavy_workers = table
     for i in range(keys.size):
         word = mix(keys[i] ^ salt)
         worker = hosts[uint64(upper_choice(word, hosts.size))]
-        at = word & mask
-        while index[at] != FREE:
-            slot = uint64(index[at])
-            if heavy_keys[slot] == keys[i]:
-                worker = heavy_workers[slot]
-                break
-            at = (at + uint64(1)) & mask
-        workers[i] = worker
+        slot = find(index, heavy_keys, keys[i], word)
+        workers[i] = heavy_workers[uint64(slot)] if slot != FREE else worker
     return workers
 
 
 @njit(cache=True)
-def place_heavy(shares: Any, present: Any, hashed: Any, allowed: float, n_workers: int) -> Any:
+def place_heavy(
+    shares: NDArray[np.float64],
+    present: NDArray[np.int32],
+    hashed: NDArray[np.int32],
+    allowed: float,
+    n_workers: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Place keys, heaviest first: where they are if they fit, else where they hash to if they fit, else least loaded.
 
-    `shares` are their parts of the load, in falling order. Returns the worker of each key and the load of each worker.
+    `shares` are their fractions of the load, in descending order. Returns the worker of each key and the load of each
+    worker.
     """
     workers = np.empty(shares.size, dtype=np.int32)
     loads = np.zeros(n_workers, dtype=np.float64)
@@ -59,7 +70,7 @@ def place_heavy(shares: Any, present: Any, hashed: Any, allowed: float, n_worker
 
 
 @njit(cache=True)
-def place_hosts(hosts: Any, loads: Any, share: float, allowed: float) -> None:
+def place_hosts(hosts: NDArray[np.int32], loads: NDArray[np.float64], share: float, allowed: float) -> None:
     """Keep each host, with its share of the load, where it is if it fits; then move the others to the least loaded.
 
     `loads` are those of the heavy keys. Changes `hosts` and `loads` in place.
@@ -85,7 +96,7 @@ class Isolation:
     hosts : array
         The worker of each host.
     heavy_keys, heavy_workers : array
-        Keys with a place of their own, and their workers.
+        The heaviest keys, and their workers.
     known_keys, known_counts : array
         Keys known, the most frequent first, and how often they occurred, older tuples weighing less.
     known_total : float
@@ -114,10 +125,14 @@ class Isolation:
     moved_hosts: int = 0
     moved_load: float = 0.0
 
+    def table(self, salt: np.uint64) -> Table:
+        """Return the tables that tuples are routed by."""
+        index = make_index(self.heavy_keys, capacity_for(self.heavy_keys.size), salt)
+        return Table(salt, self.hosts, index, self.heavy_keys, self.heavy_workers)
+
     def owners(self, keys: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.int32]:
         """Return the worker of each key."""
-        index = make_index(self.heavy_keys, capacity_for(self.heavy_keys.size), salt)
-        owners: NDArray[np.int32] = owners_of(keys, salt, self.hosts, index, self.heavy_keys, self.heavy_workers)
+        owners: NDArray[np.int32] = owners_of(keys, self.table(salt))
         return owners
 
 
@@ -133,12 +148,12 @@ class KeyIsolatorState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class KeyIsolator(Coordinated[KeyIsolatorState]):
-    """Give the heaviest keys places of their own and let hosts of all other keys fill up what they leave.
+    """Place the heaviest keys one by one, and let hosts of all other keys fill up what they leave.
 
-    Every key has one owner. Keys hash to many more hosts than there are workers, and a table says which worker has
-    which host; a second table holds the heavy keys. Each source counts keys with Space-Saving. At a barrier all counts
-    become one, older ones fade, and a new plan is made from the old one with as few moves as possible. It takes effect
-    if it lowers the load of the busiest worker by enough. Until the first plan this is key grouping.
+    Every key has one owner. Keys hash to many more hosts than there are workers, and a table maps hosts to workers; a
+    second table holds the heavy keys. Each source counts keys with Space-Saving. At a barrier all counts become one,
+    older ones fade, and a new plan is made from the old one with as few moves as possible. It takes effect if it lowers
+    the load of the busiest worker by enough. Until the first plan this is key grouping.
 
     No worker is planned to carry more than the mean or the heaviest key, whichever is more, plus `slack` means, if the
     heavy keys fit and `slack` is at least one host (1 / hosts_per_worker). A single key is never cut: a stream with
@@ -146,12 +161,18 @@ class KeyIsolator(Coordinated[KeyIsolatorState]):
 
     Parameters
     ----------
-    heavy_per_worker: keys with a place of their own, per worker (the paper's lambda).
-    hosts_per_worker: hosts of all other keys, per worker.
-    slack: what a worker may carry above the bound, as a part of the mean load (the paper's epsilon times n_workers).
-    min_gain: by how much the busiest worker's load must fall for a plan to take effect, as a part of the mean load.
-    half_life_s: after so many seconds a tuple counts half.
-    counters_per_worker: counters of each source's sketch, per worker.
+    heavy_per_worker : int
+        Heavy keys per worker (lambda in the paper).
+    hosts_per_worker : int
+        Hosts of all other keys, per worker.
+    slack : float
+        What a worker may carry above the bound, as a fraction of the mean load (epsilon times n_workers in the paper).
+    min_gain : float
+        By how much the busiest worker's load must fall for a plan to take effect, as a fraction of the mean load.
+    half_life_s : float
+        Seconds after which a tuple counts half.
+    counters_per_worker : int
+        Counters of each source's sketch, per worker.
 
     >>> grouping = KeyIsolator(workers=2)
     >>> router = grouping.start(source=0, seed=0)
@@ -192,16 +213,17 @@ class KeyIsolator(Coordinated[KeyIsolatorState]):
         require_at_least("hosts_per_worker", self.hosts_per_worker, 1)
         require_at_least("counters_per_worker", self.counters_per_worker, self.heavy_per_worker)
         if self.workers is not None and self.workers * max(self.hosts_per_worker, self.counters_per_worker) >= 2**30:
-            raise SkewlessError(
-                f"workers times hosts or counters per worker must be below 2**30; got {self.n_workers} times "
-                f"{max(self.hosts_per_worker, self.counters_per_worker)}"
+            each = max(self.hosts_per_worker, self.counters_per_worker)
+            problem = (
+                f"{{workers}} times hosts or counters per worker must be below 2**30; got {self.workers} times {each}"
             )
+            raise ConfigurationError(problem, subject="workers")
         for name in ("slack", "min_gain"):
             value = getattr(self, name)
             if not (isfinite(value) and value >= 0):
-                raise SkewlessError(f"{name} must be a number of at least 0; got {value}")
+                raise ConfigurationError(subject=name, expected="a number of at least 0", value=value)
         if not self.half_life_s > 0:
-            raise SkewlessError(f"half_life_s must be a number above 0; got {self.half_life_s}")
+            raise ConfigurationError(subject="half_life_s", expected="a number above 0", value=self.half_life_s)
 
     @property
     def n_counters(self) -> int:
@@ -289,7 +311,7 @@ class KeyIsolator(Coordinated[KeyIsolatorState]):
         )
 
     def _busiest(self, plan: Isolation, owners: NDArray[np.int32], shares: NDArray[np.float64]) -> float:
-        """Predict the load of the busiest worker: known keys at their owners, all others alike over the hosts."""
+        """Predict the load of the busiest worker: known keys at their owners, all others evenly over the hosts."""
         known = np.bincount(owners, weights=shares, minlength=self.n_workers)
         hosts = np.bincount(plan.hosts, minlength=self.n_workers) / plan.hosts.size
         return float(np.max(known + max(0.0, 1 - shares.sum()) * hosts))
@@ -305,14 +327,12 @@ class _KeyIsolatorRouter(Router[KeyIsolatorState]):
         self._state = state
         self._tuples = state.tuples
         self._sketch = grouping.sketch_of(state)
-        heavy_keys = state.agreed.heavy_keys
-        self._index = make_index(heavy_keys, capacity_for(heavy_keys.size), state.salt)
+        self._table = state.agreed.table(state.salt)
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         self._sketch.update(keys)
         self._tuples += keys.size
-        salt, plan = self._state.salt, self._state.agreed
-        workers: NDArray[np.int32] = owners_of(keys, salt, plan.hosts, self._index, plan.heavy_keys, plan.heavy_workers)
+        workers: NDArray[np.int32] = owners_of(keys, self._table)
         return workers
 
     def snapshot(self) -> KeyIsolatorState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit, uint64
@@ -14,7 +14,7 @@ from skewless.groupings.base import Grouping, Router, State
 
 
 @njit(cache=True)
-def by_remainder(keys: Any, n_workers: int) -> Any:
+def by_remainder(keys: NDArray[np.uint64], n_workers: int) -> NDArray[np.int32]:
     """Return the worker that each key's remainder names."""
     workers = np.empty(keys.size, dtype=np.int32)
     for i in range(keys.size):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -15,8 +15,8 @@ from skewless.hashing import lower_choice, make_salt, mix, upper_choice
 
 
 @njit(cache=True)
-def less_loaded_of_two(keys: Any, salt: Any, loads: Any) -> Any:
-    """Send each tuple to the less loaded of its key's two workers; counts it in `loads`, in place."""
+def less_loaded_of_two(keys: NDArray[np.uint64], salt: np.uint64, loads: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the less loaded of its key's two workers for each tuple; counts it in `loads`, in place."""
     workers = np.empty(keys.size, dtype=np.int32)
     for i in range(keys.size):
         word = mix(keys[i] ^ salt)
@@ -38,10 +38,10 @@ class PartialKeyState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class PartialKey(Grouping[PartialKeyState]):
-    """Give each key two workers by two independent hashes; each tuple goes to the one that got less so far.
+    """Send each tuple to one of the two workers that two hashes of its key name: the one that got less so far.
 
-    "So far" is the source's own count (local load estimation): sources never talk to one another. A key is merged
-    from two workers at most, so a key with more than a share of 2 / n_workers still overloads both of its workers.
+    "So far" is the source's own count (local load estimation): sources do not communicate. A key is merged
+    from two workers at most, so a key with more than 2 / n_workers of the tuples still overloads both of its workers.
 
     >>> router = PartialKey(workers=10).start(source=0, seed=0)
     >>> len(set(router.route(np.full(100, 7, dtype=np.uint64), 0).tolist()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,63 +20,73 @@ from skewless.sketches.counting_bloom import CountingBloom, erase, filter_size, 
 TURN: Final = 0  # in `progress`: the worker that the next tuple of a hot key gets
 NOTED: Final = 1  # large values since the last barrier
 TUPLES: Final = 2  # tuples since the last barrier
-_SHARE_OF_A_WORKER: Final = 1 / 50  # of the decline by default: a key of a 25th of a worker's fair share stays hot
-_MOST_DECLINE: Final = 0.01  # by default: that of the authors' code
+_SHARE_OF_A_WORKER: Final = 1 / 50  # default decline: a key of a 25th of a worker's fair share stays hot
+_MOST_DECLINE: Final = 0.01  # that of the authors' code
 _LEAST_DECLINE: Final = 1e-6
-_NOTES: Final = 4  # times 1 / decline: after so many updates hardly any older bit is left
+_NOTES: Final = 4  # times 1 / decline: after that many updates hardly any older bit is left
 _MOST_NOTES: Final = 1 << 16
 _HOT_KEYS: Final = 2  # times 1 / decline: the keys that the filter is made for
 
 
+class Filter(NamedTuple):
+    """The counting Bloom filter of hot keys."""
+
+    counters: NDArray[np.uint8]
+    n_hashes: int
+    salt: np.uint64
+
+
+class Noted(NamedTuple):
+    """The latest large values, in a ring: at which tuple, of which key, which bit."""
+
+    at: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    bits: NDArray[np.uint8]
+
+
+class Room(NamedTuple):
+    """Room for the events of one update of the synopsis."""
+
+    keys: NDArray[np.uint64]
+    appended: NDArray[np.bool_]
+
+
 @njit(cache=True)
-def update_filter(
-    synopsis: Synopsis,
-    key: np.uint64,
-    bit: int,
-    counters: Any,
-    n_hashes: int,
-    salt: Any,
-    event_keys: Any,
-    appended: Any,
-) -> None:
+def update_filter(synopsis: Synopsis, key: np.uint64, bit: int, hot: Filter, events: Room) -> None:
     """Update the synopsis by one large value, and the filter by what became hot and what no longer is; in place."""
-    n_events = note(synopsis, key, bit, event_keys, appended)
+    n_events = note(synopsis, key, bit, events.keys, events.appended)
     for i in range(n_events):
-        word = mix(event_keys[i] ^ salt)
-        if appended[i]:
-            insert(counters, n_hashes, word)
+        word = mix(events.keys[i] ^ hot.salt)
+        if events.appended[i]:
+            insert(hot.counters, hot.n_hashes, word)
         else:
-            erase(counters, n_hashes, word)
+            erase(hot.counters, hot.n_hashes, word)
 
 
 @njit(cache=True)
 def route_by_popularity(
-    stream: Any,
-    workers: Any,
+    stream: NDArray[np.uint64],
     n_workers: int,
-    progress: Any,
+    progress: NDArray[np.int64],
     coin: Coin,
-    noted_at: Any,
-    noted_keys: Any,
-    noted_bits: Any,
+    noted: Noted,
     synopsis: Synopsis,
-    counters: Any,
-    n_hashes: int,
-    salt: Any,
-    event_keys: Any,
-    appended: Any,
-) -> None:
+    hot: Filter,
+    events: Room,
+) -> NDArray[np.int32]:
     """Deal tuples whose key is in the filter to the workers in turn, send all others home; flip a coin for each.
 
-    Writes `workers`; changes progress, notes, synopsis and filter in place.
+    Changes progress, notes, synopsis and filter in place.
     """
-    begin = 0
-    while begin < stream.size:
+    counters, n_hashes, salt = hot
+    workers = np.empty(stream.size, dtype=np.int32)
+    start = 0
+    while start < stream.size:
         flipped = progress[TUPLES]
-        at = next_large(coin, flipped, flipped + stream.size - begin)
-        end = min(begin + at - flipped + 1, stream.size)
+        at = next_large(coin, flipped, flipped + stream.size - start)
+        end = min(start + at - flipped + 1, stream.size)
         turn = progress[TURN]
-        for i in range(begin, end):  # nothing is learned before the last of these
+        for i in range(start, end):  # nothing is learned before the last of these
             word = mix(stream[i] ^ salt)
             if holds(counters, n_hashes, word):
                 workers[i] = turn
@@ -86,15 +96,16 @@ def route_by_popularity(
             else:
                 workers[i] = upper_choice(word, n_workers)
         progress[TURN] = turn
-        progress[TUPLES] += end - begin
-        if at < flipped + stream.size - begin:
+        progress[TUPLES] += end - start
+        if at < flipped + stream.size - start:
             key = stream[end - 1]
             bit = bit_of(coin, at)
-            place = progress[NOTED] % noted_keys.size
-            noted_at[place], noted_keys[place], noted_bits[place] = at, key, bit
+            place = progress[NOTED] % noted.keys.size
+            noted.at[place], noted.keys[place], noted.bits[place] = at, key, bit
             progress[NOTED] += 1
-            update_filter(synopsis, key, bit, counters, n_hashes, salt, event_keys, appended)
-        begin = end
+            update_filter(synopsis, key, bit, hot, events)
+        start = end
+    return workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,10 +155,10 @@ class PopularityAwareState(State):
 class PopularityAware(Coordinated[PopularityAwareState]):
     """Deal the tuples of hot keys to all workers in turn, and send every other key to the worker its hash names.
 
-    Hot keys are told by the coin-flip predictor, and looked up in a counting Bloom filter. Each source flips the coins
-    of its tuples. At a barrier the large values of all sources update one synopsis, in the order of their tuples and,
-    at the same tuple, of the sources; all go on from that synopsis and its filter. Between two barriers a source
-    follows its own large values at once, and so shuffles a new hot key before the others do.
+    The coin-flip predictor finds hot keys, a counting Bloom filter looks them up. Each source flips the coins of its
+    tuples. At a barrier the large values of all sources update one synopsis, in the order of their tuples and, at the
+    same tuple, of the sources; all continue from that synopsis and its filter. Between two barriers a source follows
+    its own large values at once, and so shuffles a new hot key before the others do.
 
     A worker's excess is that of key grouping without the hot keys: no key above 4 `decline` of the tuples is likely to
     stay whole. A hot key is merged from all workers; the others, but for the filter's false positives, from one. The
@@ -156,10 +167,16 @@ class PopularityAware(Coordinated[PopularityAwareState]):
 
     Parameters
     ----------
-    threshold, length, min_bits: the predictor's r, l and zeta.
-    decline: the predictor's p; None is 1 / (50 n_workers), but at most 0.01.
-    false_positive_rate: the share of the other keys that the filter takes for hot, when it holds all the keys that it
-        is made for (2 / decline).
+    threshold : int
+        The predictor's r.
+    length : int
+        The predictor's l.
+    min_bits : int
+        The predictor's zeta.
+    decline : float, optional
+        The predictor's p. Default: 1 / (50 n_workers), but at most 0.01.
+    false_positive_rate : float
+        Fraction of the other keys that the filter takes for hot when it is full, with 2 / decline keys.
 
     >>> router = PopularityAware.as_released(workers=10).start(source=0, seed=0)
     >>> workers = router.route(np.full(10_000, 7, dtype=np.uint64), 0)
@@ -196,17 +213,17 @@ class PopularityAware(Coordinated[PopularityAwareState]):
 
     @classmethod
     def as_published(cls, *, workers: int | None = None) -> PopularityAware:
-        """Give the variant of the paper: r = 10, two bits; it names neither l nor p, so these are the code's."""
+        """Return the variant of the paper: r = 10, two bits; it names neither l nor p, so these are the code's."""
         return cls(workers=workers, threshold=10, length=16, min_bits=2, decline=0.01)
 
     @classmethod
     def as_released(cls, *, workers: int | None = None) -> PopularityAware:
-        """Give the variant with the numbers of the authors' code: r = 6, l = 16, p = 0.01."""
+        """Return the variant with the numbers of the authors' code: r = 6, l = 16, p = 0.01."""
         return cls(workers=workers, threshold=6, length=16, min_bits=2, decline=0.01)
 
     @property
     def decline_rate(self) -> float:
-        """The share of the vectors that an update of the synopsis shifts, given or by default."""
+        """The fraction of the vectors that an update of the synopsis shifts."""
         if self.decline is None:
             return max(_LEAST_DECLINE, min(_MOST_DECLINE, _SHARE_OF_A_WORKER / self.n_workers))
         return self.decline
@@ -302,7 +319,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
         # Every source flips coins of its own, and others after each barrier.
         own_salt = make_salt(int(self._predictor.coin.salt), use=state.source)
         self._coin = self._predictor.coin._replace(salt=make_salt(int(own_salt), use=state.barriers))
-        self._notes = Notes(
+        self._notes = Noted(
             at=np.zeros(grouping.n_notes, dtype=np.int64),
             keys=np.zeros(grouping.n_notes, dtype=np.uint64),
             bits=np.zeros(grouping.n_notes, dtype=np.uint8),
@@ -311,7 +328,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
         self._notes.at[places] = state.notes.at
         self._notes.keys[places] = state.notes.keys
         self._notes.bits[places] = state.notes.bits
-        self._events = self._predictor.room_for_events()
+        self._events = Room(*self._predictor.room_for_events())
 
     def _places(self) -> NDArray[np.int64]:
         """Return the places of the notes, the oldest first: the latest have overwritten those before."""
@@ -319,23 +336,10 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
         return np.arange(max(0, noted - room), noted) % room
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
-        workers = np.empty(keys.size, dtype=np.int32)
         predictor, hot_filter = self._predictor, self._filter
-        route_by_popularity(
-            keys,
-            workers,
-            self._n_workers,
-            self._progress,
-            self._coin,
-            self._notes.at,
-            self._notes.keys,
-            self._notes.bits,
-            predictor.synopsis,
-            hot_filter.counters,
-            hot_filter.n_hashes,
-            hot_filter.salt,
-            self._events[0],
-            self._events[1],
+        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt)
+        workers: NDArray[np.int32] = route_by_popularity(
+            keys, self._n_workers, self._progress, self._coin, self._notes, predictor.synopsis, hot, self._events
         )
         return workers
 

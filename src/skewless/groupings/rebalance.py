@@ -1,8 +1,6 @@
-"""Rebalance: from an assignment that is there to a better one, by moving few items."""
+"""Rebalance: improve an assignment by moving few items."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -10,7 +8,14 @@ from numpy.typing import NDArray
 
 
 @njit(cache=True)
-def relieve(loads: Any, sizes: Any, owners: Any, totals: Any, budget: float, least_gain: float) -> None:
+def relieve(
+    loads: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    owners: NDArray[np.int32],
+    totals: NDArray[np.float64],
+    budget: float,
+    least_gain: float,
+) -> None:
     """Move items off the most loaded worker while that helps; changes `owners` and `totals` in place."""
     while True:
         most, least = np.argmax(totals), np.argmin(totals)
@@ -33,25 +38,31 @@ def relieve(loads: Any, sizes: Any, owners: Any, totals: Any, budget: float, lea
 def rebalance(
     loads: NDArray[np.float64],
     owners: NDArray[np.int32],
-    n_workers: int,
+    workers: int,
     *,
     sizes: NDArray[np.float64],
     budget: float,
     least_gain: float = 0.0,
 ) -> NDArray[np.int32]:
-    """Give new owners: items move from the most to the least loaded worker, one after another.
+    """Return new owners: items move from the most to the least loaded worker, one after another.
 
-    Each move is the one that leaves the higher of the two as low as possible, and is made only if that is lower than
-    before by more than `least_gain`: an item stays where it is unless the most loaded worker gains by its going. All
-    items that have another owner in the end have sizes of at most `budget` together.
+    Each move is the one that leaves the higher of the two loads as low as possible. It is made only if that is lower
+    than before by more than `least_gain`. The sizes of all items that change their owner add up to at most `budget`.
 
     Parameters
     ----------
-    loads: what each item adds to its worker.
-    owners: where each item is.
-    sizes: what moving each item costs.
-    budget: what all moves together may cost.
-    least_gain: what is too little to move anything for.
+    loads : array
+        What each item adds to its worker.
+    owners : array
+        The worker of each item.
+    workers : int
+        The number of workers.
+    sizes : array
+        What moving each item costs.
+    budget : float
+        What all moves together may cost.
+    least_gain : float
+        A gain that is not worth a move.
 
     >>> loads = np.array([4.0, 3.0, 2.0, 1.0])
     >>> owners = np.array([0, 0, 0, 1], dtype=np.int32)
@@ -61,6 +72,7 @@ def rebalance(
     [0, 1, 0, 1]
     """
     placed = owners.astype(np.int32)
-    totals = np.bincount(placed, weights=loads, minlength=n_workers)
+    totals = np.zeros(workers)
+    np.add.at(totals, placed, loads)
     relieve(loads, sizes, placed, totals, budget, least_gain)
     return placed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numba import njit
@@ -16,7 +16,7 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15  # the golden ratio's fraction of 2**64
 
 
 @njit(cache=True)
-def deal(n_tuples: int, first: int, n_workers: int) -> Any:
+def deal(n_tuples: int, first: int, n_workers: int) -> NDArray[np.int32]:
     """Return the workers of `n_tuples` tuples that are dealt in turn, from worker `first` on."""
     workers = np.empty(n_tuples, dtype=np.int32)
     worker = np.int32(first)

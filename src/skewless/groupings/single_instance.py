@@ -1,4 +1,4 @@
-"""Single instance (SIA): everything on one worker, the worst that can be done."""
+"""Single instance (SIA): everything on one worker, the worst case."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skewless.groupings.base import Grouping, Router, State
 
 @dataclass(frozen=True, kw_only=True)
 class SingleInstance(Grouping[State]):
-    """Send every tuple to worker 0: the other end of the scale from perfect balance.
+    """Send every tuple to worker 0: the opposite of perfect balance.
 
-    Its imbalance is 100 · (n_workers - 1) percent: what all workers but one are worth.
+    Its imbalance is 100 · (n_workers - 1) percent.
 
     >>> SingleInstance(workers=10).start(source=0, seed=0).route(np.array([7, 13], dtype=np.uint64), 0)
     array([0, 0], dtype=int32)

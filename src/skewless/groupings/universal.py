@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -15,8 +15,8 @@ from skewless.hashing import universal_choice, universal_salts
 
 
 @njit(cache=True)
-def by_universal_hash(keys: Any, salts: Any, n_workers: int) -> Any:
-    """Give each key the worker that the drawn hash function alone decides."""
+def by_universal_hash(keys: NDArray[np.uint64], salts: NDArray[np.uint64], n_workers: int) -> NDArray[np.int32]:
+    """Return the worker that the drawn hash function alone decides for each key."""
     workers = np.empty(keys.size, dtype=np.int32)
     a, b, c = salts[0], salts[1], salts[2]
     for i in range(keys.size):
@@ -36,8 +36,8 @@ class Universal(Grouping[UniversalState]):
     """Send every tuple of a key to the worker that a hash function drawn at random names.
 
     For a random seed, two keys share a worker with a probability of hardly more than 1 / n_workers, whatever the keys
-    are. A hot key makes a hot worker all the same: this is what `distribution_aware` is measured by, and how it routes
-    before it has a plan.
+    are. A hot key makes a hot worker all the same: a baseline for `distribution_aware`, and how that routes before it
+    has a plan.
 
     >>> router = Universal(workers=10).start(source=0, seed=0)
     >>> first, again = router.route(np.array([7, 7], dtype=np.uint64), 0)

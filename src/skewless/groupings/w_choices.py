@@ -10,15 +10,16 @@ from skewless.groupings.d_choices import NEVER, HeadAndTail
 
 @dataclass(frozen=True, kw_only=True)
 class WChoices(HeadAndTail):
-    """Give each key two workers by its hash; a tuple of a frequent key goes to the least loaded of all workers.
+    """Send a tuple to the less loaded of two workers of its key; one of a frequent key to the least loaded of all.
 
-    "Frequent" and "loaded" are as the source itself has counted. The load is as even as the keys that are not frequent
-    allow, and every worker soon holds a part of every frequent key: `DChoices` holds fewer.
+    Frequencies and loads are the source's own counts. The load is as even as the infrequent keys allow, and every
+    worker soon holds a part of every frequent key: with `DChoices` fewer do.
 
     Parameters
     ----------
-    head_share: the paper's theta, from which relative frequency on a key is frequent; None is 1 / (5 n_workers). The
-        paper recommends from there up to 2 / n_workers.
+    head_share : float, optional
+        Relative frequency from which a key is frequent (theta in the paper). Default: 1 / (5 n_workers); the paper
+        recommends values from there up to 2 / n_workers.
 
     >>> import numpy as np
     >>> router = WChoices(workers=50).start(source=0, seed=0)
