@@ -145,7 +145,7 @@ def _histograms(n_windows: int, seed: int = 0) -> NDArray[np.int64]:
 
 
 def _run(grouping: Correlation, histograms: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-    """Give the table after each window."""
+    """Return the table after each window."""
     state, tables = grouping.start(0, 0).snapshot(), []
     for number, histogram in enumerate(histograms):
         router = grouping.resume(state)

@@ -156,7 +156,7 @@ def test_a_table_without_bounds_never_raises_the_maximum(
 
 
 def _windows(grouping: Eager, histograms: list[list[int]]) -> list[EagerState]:
-    """Give the states after each of these windows, on one source."""
+    """Return the states after each of these windows, on one source."""
     state = grouping.start(0, 0).snapshot()
     states = []
     for number, histogram in enumerate(histograms):

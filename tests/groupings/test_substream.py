@@ -36,7 +36,7 @@ ALL: list[type[SubstreamGrouping]] = [Eager, Correlation, UniversalRebalancing, 
 
 @dataclass(frozen=True, kw_only=True)
 class Turning(SubstreamGrouping[SubstreamState]):
-    """Gives each substream that had a tuple to the next worker."""
+    """Moves each substream that had a tuple to the next worker."""
 
     name: ClassVar[str] = "turning"
     state_class = SubstreamState

@@ -31,11 +31,11 @@ class NaiveLevel:
     def missing(self, worker: int) -> int:
         return self.targets[worker] - self.load(worker)
 
-    def way(self, begin: int, *, found: Callable[[int], bool], through_empty: bool) -> list[Step] | None:
+    def way(self, start: int, *, found: Callable[[int], bool], through_empty: bool) -> list[Step] | None:
         """Find the nearest worker that will do, along pieces, and the way to it."""
-        ways: dict[int, list[Step]] = {begin: []}
+        ways: dict[int, list[Step]] = {start: []}
         passed = set()
-        queue = [begin]
+        queue = [start]
         for worker in queue:  # it grows on the way
             if found(worker):
                 return ways[worker]
@@ -50,7 +50,7 @@ class NaiveLevel:
 
     def count_step(self) -> None:
         self.steps_left -= 1
-        assert self.steps_left > 0, "does not come to an end"
+        assert self.steps_left > 0, "does not terminate"
 
     def flow_from(self, giver: int) -> bool:
         while self.missing(giver) < 0:
@@ -78,7 +78,7 @@ class NaiveLevel:
         return max(fitting, key=lambda place: (self.pieces[place][worker], -place), default=None)
 
     def part(self, giver: int, taker: int) -> None:
-        """Give up the empty piece, nearest to the taker, that stands between the two."""
+        """Drop the empty piece, nearest to the taker, that is between the two."""
         way = self.way(giver, found=lambda worker: worker == taker, through_empty=True) or []
         for place, worker, _ in reversed(way):
             if self.pieces[place][worker] == 0:
@@ -113,7 +113,7 @@ class NaiveLevel:
         return place is not None
 
     def relief(self, items: Iterable[int], giver: int, taker: int, least: float, left: float) -> int | None:
-        """Give the item whose move leaves the higher of the two workers lowest, if that is lower than it was."""
+        """Return the item whose move leaves the higher of the two workers lowest, if that is lower than it was."""
         difference = self.missing(taker) - self.missing(giver)
         most = max(left, 0.8 * difference) if left > 0 else 0
         own = [item for item in items if self.owners[item] == giver and least <= self.loads[item] <= most]
@@ -124,7 +124,7 @@ class NaiveLevel:
     def level(
         self, *, may_cut: bool, may_move_buckets: bool, slack: float, least: float, budget: float
     ) -> tuple[int, list[int]]:
-        """Meet the targets; gives the load that was moved whole, and the items, once for each time that one moved."""
+        """Meet the targets; return the load that was moved whole, and the items, once for each time that one moved."""
         keys = range(self.n_keys)
         buckets = range(self.n_keys, len(self.loads) if may_move_buckets else self.n_keys)
         moved: list[int] = []
@@ -156,8 +156,8 @@ class NaiveLevel:
         return sum(self.loads[item] for item in moved), moved
 
 
-def has_circle(pieces: Iterable[Iterable[int]]) -> bool:
-    """Say whether cut keys and workers, joined by pieces, form a circle; `pieces` are the workers of each cut key."""
+def has_cycle(pieces: Iterable[Iterable[int]]) -> bool:
+    """Whether cut keys and workers, joined by pieces, form a cycle; `pieces` are the workers of each cut key."""
     parts: list[set[int]] = []  # workers that are joined
     for workers in pieces:
         touched = [part for part in parts if part & set(workers)]

@@ -10,7 +10,7 @@ from math import sqrt
 def is_overloaded(
     sent: Sequence[int], sent_before: Sequence[int], fair: Sequence[float], tolerance: float, slack: float, n: int
 ) -> bool:
-    """Say whether any worker has too much; `sent` and `sent_before` are tuples, at the end and begin of the stretch."""
+    """Whether any worker has too much; `sent` and `sent_before` are tuples at the end and start of the stretch."""
     stretch = sum(sent) - sum(sent_before)
     for after, before, share in zip(sent, sent_before, fair, strict=True):
         expected = Fraction(share) * stretch

@@ -1,4 +1,4 @@
-"""Substreams: a twin in plain integers, and representatives that stand for their own."""
+"""Substreams: a twin in plain integers, and representatives that are in their own substream."""
 
 from __future__ import annotations
 

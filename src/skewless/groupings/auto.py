@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.even.grouping import Even
 from skewless.groupings.even.state import EvenState, Verdict
 from skewless.groupings.even.statistics import Statistics
@@ -17,16 +17,18 @@ from skewless.groupings.even.statistics import Statistics
 class Auto(Even):
     """Choose between key grouping and `even` by what key grouping would cost, at every barrier.
 
-    The statistics that `even` gathers anyway tell what plain hashing would do to the busiest worker. Above
+    The statistics that `even` collects anyway show how much plain hashing would overload the busiest worker. Above
     `worthwhile`, and by more than chance explains, `even` takes over; after `patience` barriers below half of it, all
-    keys go back to where their hash puts them. `remark` says what was chosen, and why.
+    keys return to where their hash puts them. `remark` reports the choice and the reason.
 
     Parameters
     ----------
-    worthwhile: overload of the busiest worker under plain hashing, as a share of its fair load, worth handling.
-    patience: barriers without skew after which plain hashing is chosen again.
+    worthwhile : float
+        Overload of the busiest worker under plain hashing, as a fraction of its fair load, that is worth handling.
+    patience : int
+        Barriers without skew after which plain hashing is chosen again.
 
-    All others are those of `Even`.
+    The others are those of `Even`.
 
     >>> Auto(workers=8).remark(Auto(workers=8).first_state(0, 0))
     'key grouping: nothing is known of the stream yet'
@@ -45,18 +47,17 @@ class Auto(Even):
         super().__post_init__()
         require_at_least("patience", self.patience, 1)
         if not self.worthwhile > 0:
-            raise SkewlessError(f"worthwhile must be above 0; got {self.worthwhile}")
+            raise ConfigurationError(subject="worthwhile", expected="above 0", value=self.worthwhile)
 
     def _revise(self, state: EvenState, statistics: Statistics) -> EvenState:
         hashed = state.plan.hashed_back(state.fair, state.salt)
         loads, targets = hashed.loads(statistics), state.fair * statistics.weight
         overload = float((loads / targets).max()) - 1
-        clear = bool(
-            (loads - targets > np.maximum(self.worthwhile * targets, 4 * np.sqrt(statistics.spread * loads))).any()
-        )
+        tolerance = np.maximum(self.worthwhile * targets, 4 * np.sqrt(statistics.spread * loads))
+        overloaded = bool((loads - targets > tolerance).any())
         calm = state.verdict.calm + 1 if overload < self.worthwhile / 2 else 0
         verdict = Verdict(
-            balancing=clear or (state.verdict.balancing and calm < self.patience),
+            balancing=overloaded or (state.verdict.balancing and calm < self.patience),
             calm=calm,
             overload=overload,
             hottest=float(statistics.keys.max(initial=0.0) / statistics.weight),

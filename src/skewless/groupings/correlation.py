@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.substream import SubstreamGrouping, SubstreamState, dealt
 
 _TINY: Final = 1e-9  # of all variance: less than that is rounding
 _LEVEL: Final = 1.05  # times the mean: up to that, the most loaded set counts as level
-_MOST_SUBSTREAMS: Final = 4096  # a matrix of so many by so many covariances is 128 MB
+_MOST_SUBSTREAMS: Final = 4096  # their matrix of covariances takes 128 MB
 
 
 @njit(cache=True)
-def covary(histograms: Any) -> Any:
-    """Give the mean load of each substream and the covariances of all; a row is a window.
+def covary(histograms: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean load of each substream and the covariances of all; a row is a window.
 
-    In loops: a library's product of matrices may round differently on another machine, and all sources must agree.
+    Written as loops: a library's matrix product may round differently on another machine, and all sources must agree.
     """
     m, n = histograms.shape
     means = np.zeros(n)
@@ -40,8 +40,14 @@ def covary(histograms: Any) -> Any:
 
 
 @njit(cache=True)
-def _weigh(covariances: Any, least: Any, members: Any, weights: Any, ties: Any) -> None:
-    """Sum up the covariances of each member of a set: with all others, and with those it may part from (lines 2-7).
+def _weigh(
+    covariances: NDArray[np.float64],
+    least: NDArray[np.float64],
+    members: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    ties: NDArray[np.float64],
+) -> None:
+    """Sum the covariances of each member of a set: with all others, and with those it may part from (lines 2-7).
 
     The former go to `ties`, the latter to `weights`, in place.
     """
@@ -55,11 +61,19 @@ def _weigh(covariances: Any, least: Any, members: Any, weights: Any, ties: Any) 
 
 
 @njit(cache=True)
-def _part(covariances: Any, least: Any, tiny: float, ties: Any, sets: Any, pivot: Any, new: int) -> Any:
-    """Move those who co-vary with the pivot from its set to a new one, in place; gives how many (lines 10-13).
+def _part(
+    covariances: NDArray[np.float64],
+    least: NDArray[np.float64],
+    tiny: float,
+    ties: NDArray[np.float64],
+    sets: NDArray[np.int32],
+    pivot: int,
+    new: int,
+) -> int:
+    """Move substreams that co-vary with the pivot from its set to a new one, in place; return how many (lines 10-13).
 
-    Each leaves only if that raises the cross covariance: it has more in common with those who stay than with those
-    who have left before it. What each has in common with the whole set is in `ties`.
+    Each leaves only if that raises the cross covariance: its covariance with those that stay is larger than with those
+    that have left before it. Its covariance with the whole set is in `ties`.
     """
     old = sets[pivot]
     n_left = 0
@@ -74,11 +88,11 @@ def _part(covariances: Any, least: Any, tiny: float, ties: Any, sets: Any, pivot
 
 
 @njit(cache=True)
-def split(covariances: Any, least: Any, n_sets: int) -> Any:
-    """Give each substream its set: one set of all is split again and again until there are `n_sets` (Algorithm 2).
+def split(covariances: NDArray[np.float64], least: NDArray[np.float64], n_sets: int) -> NDArray[np.int32]:
+    """Return the set of each substream: one set of all is split repeatedly until there are `n_sets` (Algorithm 2).
 
-    Two substreams may be parted if their covariance is at least the product of their numbers in `least`. Each split
-    raises the cross covariance; where none would, there are fewer sets.
+    Two substreams may be parted if their covariance is at least the product of their values in `least`. Each split
+    raises the cross covariance; if none would, there are fewer sets.
     """
     n = covariances.shape[0]
     tiny = 0.0
@@ -89,7 +103,7 @@ def split(covariances: Any, least: Any, n_sets: int) -> Any:
     _weigh(covariances, least, np.arange(n), weights, ties)
     n_made = 1
     while n_made < n_sets:
-        pivot = np.argmax(weights)
+        pivot = int(np.argmax(weights))
         if weights[pivot] <= tiny:
             break
         if _part(covariances, least, tiny, ties, sets, pivot, n_made):
@@ -102,8 +116,8 @@ def split(covariances: Any, least: Any, n_sets: int) -> Any:
 
 
 @njit(cache=True)
-def _best_move(ties: Any, sets: Any, most: Any, least_gain: Any) -> Any:
-    """Give the substream of a set, and the set to move it to, that gain most; -1 if none gains more than the least."""
+def _best_move(ties: NDArray[np.float64], sets: NDArray[np.int32], most: int, least_gain: float) -> tuple[int, int]:
+    """Return the substream of a set, and the set to move it to, that gain most; -1 if none gains enough."""
     best, target, gain = -1, -1, least_gain
     for i in range(sets.size):
         for other in range(ties.shape[1]):
@@ -113,12 +127,12 @@ def _best_move(ties: Any, sets: Any, most: Any, least_gain: Any) -> Any:
 
 
 @njit(cache=True)
-def even_out(moments: Any, means: Any, sets: Any, n_sets: int) -> None:
+def even_out(moments: NDArray[np.float64], means: NDArray[np.float64], sets: NDArray[np.int32], n_sets: int) -> None:
     """Move substreams off the sets with the largest mean loads, while that lowers the overall imbalance; in place.
 
-    `moments` are the means of the products of two substreams' loads. The overall imbalance over all windows is the sum
-    of them over all pairs within a set, but for a constant. The fullest set gives until it is level with the mean or
-    no move would help; then it is settled, and the next one gives.
+    `moments` are the means of the products of two substreams' loads. The overall imbalance over all windows is their
+    sum over all pairs within a set, up to a constant. Substreams leave the fullest set until it is level with the mean
+    or no move would help; then it is settled, and the next one follows.
     """
     n = sets.size
     ties = np.zeros((n, n_sets))
@@ -131,7 +145,7 @@ def even_out(moments: Any, means: Any, sets: Any, n_sets: int) -> None:
     mean, tiny = loads.sum() / n_sets, _TINY * moments.sum()
     settled = np.zeros(n_sets, dtype=np.bool_)
     while not settled.all():
-        most = np.argmax(np.where(settled, -1.0, loads))
+        most = int(np.argmax(np.where(settled, -1.0, loads)))
         best, target = _best_move(ties, sets, most, tiny) if loads[most] > _LEVEL * mean else (-1, -1)
         if best < 0:
             settled[most] = True
@@ -146,8 +160,10 @@ def even_out(moments: Any, means: Any, sets: Any, n_sets: int) -> None:
 
 
 @njit(cache=True)
-def relabel(sets: Any, table: Any, weights: Any, n_workers: int) -> Any:
-    """Give each set a worker so that little moves: always the set and the worker that have most in common."""
+def relabel(
+    sets: NDArray[np.int32], table: NDArray[np.int32], weights: NDArray[np.float64], n_workers: int
+) -> NDArray[np.int32]:
+    """Assign workers to sets so that little moves: next are always the set and worker with most in common."""
     common = np.zeros((n_workers, n_workers))
     for i in range(sets.size):
         common[sets[i], table[i]] += weights[i]
@@ -162,7 +178,7 @@ def relabel(sets: Any, table: Any, weights: Any, n_workers: int) -> Any:
 
 
 def overall_imbalance(table: NDArray[np.int32], histograms: NDArray[np.int64], n_workers: int) -> int:
-    """Sum up the variances of the load vectors of all windows (ħ in section 2.2), times n_workers squared: exactly.
+    """Return the sum of the variances of all windows' loads (ħ in section 2.2), times n_workers squared: exactly.
 
     >>> overall_imbalance(np.array([0, 1, 1]), np.array([[4, 2, 2], [1, 2, 3]]), 2)
     16
@@ -185,18 +201,23 @@ class CorrelationState(SubstreamState):
 class Correlation(SubstreamGrouping[CorrelationState]):
     """Part, every `n_windows` windows, the substreams whose loads rise and fall together; nothing moves in between.
 
-    The table is made to fit all histograms of the period, so that the peaks of a worker's substreams do not meet. Each
-    split of a set raises the cross covariance, the sum of all covariances between substreams on different workers.
-    What moves is paid for once in a period.
+    The table is made to fit all histograms of the period, so that the peaks of a worker's substreams do not coincide.
+    Each split of a set raises the cross covariance, the sum of all covariances between substreams on different workers.
+    State moves once in a period.
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to (p), at most 4096.
-    window_ms: length of a statistic window (Δ); 0 ends a window at every barrier.
-    n_windows: windows from one table to the next, and histograms that it is made from (m).
-    threshold: two substreams are parted only if their correlation is at least this (θ); 0 to less than 1.
-    level: level the mean loads of the sets as well, and keep the old table if its overall imbalance in the same windows
-        is no higher. Without it this is the published algorithm, which lets one worker get several times the mean.
+    n_substreams : int
+        Substreams that keys are hashed to (p), at most 4096.
+    window_ms : int
+        Length of a statistics window (Δ); 0 ends a window at every barrier.
+    n_windows : int
+        Windows from one table to the next, and histograms that it is made from (m).
+    threshold : float
+        Correlation from which two substreams may be parted (θ); 0 to less than 1.
+    level : bool
+        Level the mean loads of the sets as well, and keep the old table if its overall imbalance in the same windows is
+        no higher. Without it this is the published algorithm, which lets one worker get several times the mean.
 
     >>> moving = np.array([[9, 1, 9, 1], [1, 9, 1, 9]])  # two windows: the first and the third go together
     >>> Correlation(workers=2, n_substreams=4, n_windows=2).assign(moving, np.array([0, 1, 0, 1])).tolist()
@@ -208,7 +229,7 @@ class Correlation(SubstreamGrouping[CorrelationState]):
 
     Deviations: text and lines 11-13 disagree on which substreams leave a set, and neither always raises the cross
     covariance. Here those leave that co-vary with the chosen one, as in the text, each if its own leaving raises it;
-    if none does, the next best substream is chosen. Weights are counted anew after a split, within each set. The
+    if none does, the next best substream is chosen. Weights are recomputed after a split, within each set. The
     threshold, 0 to 1 in the paper, is one of correlations; covariances have no such scale. Minimal variances over time
     mean minimal imbalance (eq. 3 and 4) only if mean loads are equal: hence `level`. Sets are numbered such that much
     stays where it is.
@@ -228,12 +249,17 @@ class Correlation(SubstreamGrouping[CorrelationState]):
         if isinstance(self.threshold, bool) or not (
             isinstance(self.threshold, (int, float)) and 0 <= self.threshold < 1
         ):
-            raise SkewlessError(f"threshold must be a number of at least 0 and below 1; got {self.threshold!r}")
+            raise ConfigurationError(
+                subject="threshold", expected="a number of at least 0 and below 1", value=self.threshold
+            )
         if self.n_substreams > _MOST_SUBSTREAMS:
-            raise SkewlessError(f"{self.name} takes at most {_MOST_SUBSTREAMS} n_substreams; got {self.n_substreams}")
+            raise ConfigurationError(
+                f"{self.name} takes at most {_MOST_SUBSTREAMS} {{n_substreams}}; got {self.n_substreams}",
+                subject="n_substreams",
+            )
 
     def assign(self, histograms: NDArray[np.int64], table: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Give the table that fits these histograms, one row per window, and differs little from the one given."""
+        """Return the table that fits histograms, one row per window, and differs little from another table."""
         means, covariances = covary(histograms)
         least = np.sqrt(self.threshold * np.diagonal(covariances))
         sets: NDArray[np.int32] = split(covariances, least, self.n_workers)

@@ -1,25 +1,25 @@
-"""Eager load balancing (ELB): after every window, what is too much on some workers moves to others."""
+"""Eager load balancing (ELB): after every window, excess load moves from some workers to others."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.substream import SubstreamGrouping, SubstreamState, dealt, largest_first, worker_loads
 
 _log: Final = logging.getLogger(__name__)
 
 
 @njit(cache=True)
-def least_loaded(loads: Any, among: Any) -> Any:
-    """Give the first of the least loaded workers among those marked; -1 if none is."""
+def least_loaded(loads: NDArray[np.int64], among: NDArray[np.bool_]) -> int:
+    """Return the first of the least loaded workers among those marked; -1 if none is."""
     best = -1
     for worker in range(loads.size):
         if among[worker] and (best < 0 or loads[worker] < loads[best]):
@@ -28,11 +28,19 @@ def least_loaded(loads: Any, among: Any) -> Any:
 
 
 @njit(cache=True)
-def reassign(histogram: Any, order: Any, active: Any, centre: float, half_width: float, loads: Any, table: Any) -> None:
+def reassign(
+    histogram: NDArray[np.int64],
+    order: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    centre: float,
+    half_width: float,
+    loads: NDArray[np.int64],
+    table: NDArray[np.int32],
+) -> None:
     """Move substreams from workers above the mean to workers below it (lines 12-30); changes `loads` and `table`.
 
-    Substreams are looked at in the order given, largest first. Those of workers that are not active all move. `centre`
-    is the middle of the range that loads should lie in.
+    Substreams are considered in `order`, largest first. Those of inactive workers all move. `centre` is the middle of
+    the range that loads should be in.
     """
     mean = loads.sum() / active.sum()
     over = active & (loads > mean)
@@ -55,11 +63,17 @@ def reassign(histogram: Any, order: Any, active: Any, centre: float, half_width:
 
 
 @njit(cache=True)
-def part_large(histogram: Any, active: Any, ceiling: float, loads: Any, table: Any) -> None:
+def part_large(
+    histogram: NDArray[np.int64],
+    active: NDArray[np.bool_],
+    ceiling: float,
+    loads: NDArray[np.int64],
+    table: NDArray[np.int32],
+) -> None:
     """Relieve workers above the ceiling while a move lowers their load and makes no other as high; in place.
 
-    The most loaded gives first, one substream after another to the least loaded worker, each time the one that leaves
-    the higher of the two lowest. Changes `loads` and `table`.
+    The most loaded worker comes first. Its substreams move to the least loaded worker, each time the one whose move
+    leaves the higher of the two lowest. Changes `loads` and `table`.
     """
     movable = active.copy()
     while True:
@@ -85,7 +99,7 @@ def part_large(histogram: Any, active: Any, ceiling: float, loads: Any, table: A
 
 
 def engaged(active: NDArray[np.bool_], loads: NDArray[np.int64], n_active: int) -> NDArray[np.bool_]:
-    """Say who is active if `n_active` workers are to be: the least loaded leave, the first idle join (lines 5-10).
+    """Return which workers are active if `n_active` are: the least loaded leave, the first idle join (lines 5-10).
 
     >>> engaged(np.array([True, True, True, False]), np.array([5, 1, 3, 0]), 2).tolist()
     [True, False, True, False]
@@ -106,7 +120,7 @@ def rebalanced(
     lower: float,
     n_active: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Give the next table and the workers that are active in it (Algorithm 1, where `n_active` is π).
+    """Return the next table and the workers that are active in it (Algorithm 1, where `n_active` is π).
 
     >>> table, active = np.array([0, 0, 0, 1], dtype=np.int32), np.array([True, True, False])
     >>> rebalanced(table, np.array([3, 2, 4, 1]), active, upper=8, lower=2, n_active=2)[0].tolist()
@@ -133,23 +147,29 @@ class EagerState(SubstreamState):
 
 @dataclass(frozen=True, kw_only=True)
 class Eager(SubstreamGrouping[EagerState]):
-    """Move, after every window, substreams from workers above the mean to workers below it; elastic if told the bounds.
+    """Move, after every window, substreams from workers above the mean to workers below it; elastic if it has bounds.
 
-    Only workers above the mean give, only others take, so little state moves. If no substream of the window has
-    (upper - lower) / 2 tuples or more, no worker is left with more than `upper`, or than that beyond the mean where
-    `n_workers` are not enough; nor with less than the mean minus n_workers - 1 times the largest substream. With bounds
-    given, as many workers are active as bring the mean to the middle of the two; the others get no tuples.
+    Substreams leave only workers above the mean, and only for others, so little state moves. If no substream of the
+    window has (upper - lower) / 2 tuples or more, no worker is left with more than `upper`, or than the mean plus that
+    if there are too few workers; nor with less than the mean minus n_workers - 1 times the largest substream. With
+    bounds, as many workers are active as bring the mean to the middle of the two; the others get no tuples.
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to (p).
-    window_ms: length of a statistic window (Δ); 0 ends a window at every barrier.
-    upper: most tuples that a worker should get in a window (u).
-    lower: least tuples that an active worker should get in a window (v). If both are None, all workers are active and
-        the bounds are the mean load, plus and minus `slack` of it.
-    slack: half the width of that range, as a share of the mean load. Larger substreams do not move, unless that lowers
+    n_substreams : int
+        Substreams that keys are hashed to (p).
+    window_ms : int
+        Length of a statistics window (Δ); 0 ends a window at every barrier.
+    upper : float, optional
+        Most tuples that a worker should get in a window (u).
+    lower : float, optional
+        Least tuples that an active worker should get in a window (v). If both are None, all workers are active and the
+        bounds are the mean load, plus and minus `slack` of it.
+    slack : float
+        Half the width of that range, as a fraction of the mean load. Larger substreams do not move, unless that lowers
         the most loaded worker and that one is out of range: less slack moves less and balances less.
-    start_workers: workers that are active at first; None is all.
+    start_workers : int, optional
+        Workers that are active at first; all by default.
 
     >>> grouping = Eager(workers=10, upper=1200, lower=800)
     >>> grouping.parallelism(4_100)
@@ -159,8 +179,8 @@ class Eager(SubstreamGrouping[EagerState]):
     ---------
     Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 3, Algorithm 1.
 
-    Deviations: what a worker may still give is bounded anew after each substream by the rest of its excess; line 20
-    as printed would let it give (u - v) / 2 in all, however far above u it is. Substreams without a tuple stay. The
+    Deviations: what may leave a worker is bounded after each substream by the rest of its excess; line 20 as printed
+    would let (u - v) / 2 leave in total, however far above u the worker is. Substreams without a tuple stay. The
     parallelism has a maximum, `n_workers`; where that is too little, the range moves up with the mean. Of substreams
     larger than the paper assumes it warns once; they move only off a worker out of range, and if that lowers its load
     without making the taker as high.
@@ -178,28 +198,35 @@ class Eager(SubstreamGrouping[EagerState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.upper is None) != (self.lower is None):
-            raise SkewlessError(
-                f"upper and lower must be given both or neither; got upper={self.upper!r} and lower={self.lower!r}"
+            raise ConfigurationError(
+                "{upper} and {lower} must be set both or neither; "
+                f"got {{upper}}={self.upper!r} and {{lower}}={self.lower!r}",
+                subject="upper",
             )
         if self.upper is not None and self.lower is not None:
             for name, bound in (("upper", self.upper), ("lower", self.lower)):
                 if isinstance(bound, bool) or not (isinstance(bound, (int, float)) and isfinite(bound) and bound >= 0):
-                    raise SkewlessError(f"{name} must be a number of at least 0; got {bound!r}")
+                    raise ConfigurationError(subject=name, expected="a number of at least 0", value=bound)
             if self.upper <= self.lower:
-                raise SkewlessError(f"upper must be above lower ({self.lower}); got {self.upper}")
+                raise ConfigurationError(subject="upper", expected=f"above {{lower}} ({self.lower})", value=self.upper)
         if isinstance(self.slack, bool) or not (isinstance(self.slack, (int, float)) and 0 < self.slack <= 1):
-            raise SkewlessError(f"slack must be a number above 0 and at most 1; got {self.slack!r}")
+            raise ConfigurationError(subject="slack", expected="a number above 0 and at most 1", value=self.slack)
         if self.start_workers is not None:
             require_at_least("start_workers", self.start_workers, 1)
             if self.workers is not None and self.start_workers > self.workers:
-                raise SkewlessError(
-                    f"start_workers must be at most the number of workers ({self.workers}); got {self.start_workers}"
+                raise ConfigurationError(
+                    subject="start_workers",
+                    expected=f"at most the number of workers ({self.workers})",
+                    value=self.start_workers,
                 )
             if self.workers is not None and self.upper is None and self.start_workers < self.workers:
-                raise SkewlessError("start_workers needs upper and lower: without them all workers are active")
+                raise ConfigurationError(
+                    "{start_workers} needs {upper} and {lower}: without them all workers are active",
+                    subject="start_workers",
+                )
 
     def parallelism(self, load: int) -> int:
-        """Give the number of workers for a window with so many tuples (line 4: π)."""
+        """Return the number of active workers for a window with a number of tuples (line 4: π)."""
         if self.upper is None or self.lower is None:
             return self.n_workers
         return max(ceil(min(2 * load / (self.upper + self.lower), self.n_workers)), 1)

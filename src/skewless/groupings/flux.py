@@ -1,9 +1,9 @@
-"""Flux: after every window the most loaded worker gives to the least loaded, the second most to the second least …."""
+"""Flux: after every window load moves from the most to the least loaded worker, the second to the second last, …."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -13,11 +13,17 @@ from skewless.groupings.substream import SubstreamGrouping, SubstreamState, deal
 
 
 @njit(cache=True)
-def even_out_pairs(histogram: Any, order: Any, partners: Any, loads: Any, table: Any) -> None:
-    """Let each worker give its partner what fits, in the order given; changes `loads` and `table` in place.
+def even_out_pairs(
+    histogram: NDArray[np.int64],
+    order: NDArray[np.int64],
+    partners: NDArray[np.int64],
+    loads: NDArray[np.int64],
+    table: NDArray[np.int32],
+) -> None:
+    """Move substreams that fit from each worker to its partner, in `order`; changes `loads` and `table` in place.
 
-    What fits is a substream of no more than half the difference: after it, the giver has still no less than the taker.
-    A worker with no one to give to has -1 for a partner.
+    A substream fits if it has no more than half the difference, so that the giver still has no less than the taker. A
+    worker without a partner has -1.
     """
     for substream in order:
         giver, load = table[substream], histogram[substream]
@@ -29,7 +35,7 @@ def even_out_pairs(histogram: Any, order: Any, partners: Any, loads: Any, table:
 
 
 def paired(loads: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the partner of each worker of the more loaded half, -1 for the others: the first takes to the last.
+    """Return the partner of each worker of the more loaded half, -1 for the others: the most has the least loaded one.
 
     >>> paired(np.array([10, 50, 30, 20, 40])).tolist()
     [-1, 0, -1, -1, 3]
@@ -42,7 +48,7 @@ def paired(loads: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def rebalanced(table: NDArray[np.int32], histogram: NDArray[np.int64], n_workers: int) -> NDArray[np.int32]:
-    """Give the next table: the most loaded worker gives to the least loaded, the second to the second, and so on.
+    """Return the next table: load moves from the most to the least loaded worker, the second to the second, and so on.
 
     >>> rebalanced(np.array([0, 0, 0, 1], dtype=np.int32), np.array([5, 3, 1, 1]), 2).tolist()
     [0, 1, 1, 1]
@@ -55,15 +61,17 @@ def rebalanced(table: NDArray[np.int32], histogram: NDArray[np.int64], n_workers
 
 @dataclass(frozen=True, kw_only=True)
 class Flux(SubstreamGrouping[SubstreamState]):
-    """Pair the most with the least loaded worker, and so on, and let each pair share its load, after every window.
+    """Pair the most with the least loaded worker, and so on, and level each pair, after every window.
 
-    No move makes a difference larger, so the most loaded worker never gets more by a new table. The number of workers
-    is fixed, and how much state moves is not limited: this is what `eager` is measured by.
+    No move makes a difference larger, so a new table never increases the load of the most loaded worker. The number of
+    workers is fixed, and how much state moves is not limited: a baseline for `eager`.
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to.
-    window_ms: length of a statistic window; 0 ends a window at every barrier.
+    n_substreams : int
+        Substreams that keys are hashed to.
+    window_ms : int
+        Length of a statistics window; 0 ends a window at every barrier.
 
     >>> Flux(workers=2, n_substreams=5).first_state(0, 0).table.tolist()
     [0, 1, 0, 1, 0]
@@ -73,8 +81,8 @@ class Flux(SubstreamGrouping[SubstreamState]):
     Shah, Hellerstein, Chandrasekaran & Franklin, *Flux: An Adaptive Partitioning Operator for Continuous Query Systems*
     (2003); Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 1.1.
 
-    Deviations: balance of tuples only, without Flux's buffers for short and its replicas for lost workers. Which
-    substreams of a pair move is taken to be the largest that fit.
+    Deviations: balance of tuples only, without Flux's buffers for short and its replicas for lost workers. The
+    substreams of a pair that move are taken to be the largest that fit.
     """
 
     name: ClassVar[str] = "flux"

@@ -1,4 +1,4 @@
-"""What groupings of substreams share: a table of owners, histograms of statistic windows, a new table at a barrier."""
+"""What groupings of substreams share: a table of owners, histograms of statistics windows, a new table at a barrier."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ else:
 
     S = TypeVar("S")
 
-_NOT_YET: Final = -1  # the beginning of the first window, before there was a tuple
+_NOT_YET: Final = -1  # the start of the first window, before the first tuple
 
 
 @njit(cache=True)
-def by_table(keys: Any, table: Any, counts: Any) -> Any:
-    """Give each key the owner of its substream; counts it for the substream in `counts`, in place."""
+def by_table(keys: NDArray[np.uint64], table: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the owner of each key's substream; count the tuples of substreams in `counts`, in place."""
     workers = np.empty(keys.size, dtype=np.int32)
     for i in range(keys.size):
         substream = uint64(upper_choice(keys[i], table.size))
@@ -75,7 +75,7 @@ class SubstreamState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SubstreamGrouping(Coordinated[S]):
-    """Keys hash to substreams, a table says which worker owns which substream, and each window may end in a new table.
+    """Keys hash to substreams, a table has the owner of each substream, and each window may end in a new table.
 
     Between two barriers all sources follow one table, so a key has one owner. Sources count the tuples of each
     substream. At the first barrier at or after the end of a window their counts together are the window's histogram,
@@ -84,13 +84,15 @@ class SubstreamGrouping(Coordinated[S]):
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to (p); with fewer than workers, some of these stay idle.
-    window_ms: length of a statistic window (Δ), from the first tuple on; 0 ends a window at every barrier.
+    n_substreams : int
+        Substreams that keys are hashed to (p); with fewer than workers, some workers stay idle.
+    window_ms : int
+        Length of a statistics window (Δ), from the first tuple on; 0 ends a window at every barrier.
 
     Reference
     ---------
     Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 2. Deviations: tables change at
-    barriers only, so a window can be longer than `window_ms` by as much as barriers lie apart.
+    barriers only, so a window can be longer than `window_ms` by as much as the distance of two barriers.
     """
 
     single_owner: ClassVar[bool] = True
@@ -114,7 +116,7 @@ class SubstreamGrouping(Coordinated[S]):
         return _SubstreamRouter(state)
 
     def merge(self, states: Sequence[S]) -> S:
-        # Without what a source has counted on its own: that counts once, with the source that did.
+        # Without the counts of a source, which are added once, as those of that source.
         return replace(_furthest(states), counts=self._no_counts())
 
     def barrier(self, states: Sequence[S], now_ms: int, /) -> Sequence[S]:
@@ -162,7 +164,7 @@ def dealt(n_substreams: int, n_workers: int) -> NDArray[np.int32]:
 
 
 def largest_first(loads: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the order from the largest load to the smallest; equal ones in their own order.
+    """Return the order from the largest load to the smallest; ties keep their order.
 
     >>> largest_first(np.array([3, 5, 3, 9])).tolist()
     [3, 1, 0, 2]
@@ -171,8 +173,8 @@ def largest_first(loads: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @njit(cache=True)
-def worker_loads(histogram: Any, table: Any, n_workers: int) -> Any:
-    """Sum up the loads of the substreams of each worker."""
+def worker_loads(histogram: NDArray[np.int64], table: NDArray[np.int32], n_workers: int) -> NDArray[np.int64]:
+    """Return the load of each worker: the sum over its substreams."""
     loads = np.zeros(n_workers, dtype=np.int64)
     for substream in range(table.size):
         loads[table[substream]] += histogram[substream]
@@ -180,7 +182,7 @@ def worker_loads(histogram: Any, table: Any, n_workers: int) -> Any:
 
 
 def _furthest(states: Sequence[S]) -> S:
-    """Return the state with most barriers: all have as many, unless a source lost its memory and started afresh."""
+    """Return the state with most barriers: all have as many, unless a source lost its state and started afresh."""
     return max(states, key=lambda state: state.barriers)
 
 

@@ -1,9 +1,9 @@
-"""Two choices by the substream: what partial key grouping becomes where a key must have one owner."""
+"""Two choices per substream: partial key grouping for keys that must have one owner."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -14,8 +14,10 @@ from skewless.hashing import lower_choice, make_salt, random_word, upper_choice
 
 
 @njit(cache=True)
-def place_by_two_choices(histogram: Any, order: Any, salt: Any, n_workers: int) -> Any:
-    """Give each substream, in the order given, to the worker of its two that has less by then."""
+def place_by_two_choices(
+    histogram: NDArray[np.int64], order: NDArray[np.int64], salt: np.uint64, n_workers: int
+) -> NDArray[np.int32]:
+    """Return the table that places each substream, in `order`, on the less loaded of its two workers."""
     table = np.empty(histogram.size, dtype=np.int32)
     loads = np.zeros(n_workers, dtype=np.int64)
     for substream in order:
@@ -36,16 +38,18 @@ class TwoChoicesState(SubstreamState):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoChoices(SubstreamGrouping[TwoChoicesState]):
-    """Give each substream two workers by hash, and after every window place it on the one of them that has less.
+    """Choose two workers per substream by hash, and after every window place it on the less loaded of them.
 
-    A substream is only ever with one of its two workers. Each table is made from the last histogram alone, whatever
-    the one before was, so one substream that changes its place can take others along: balance without a thought of
-    state, which `eager` is measured by.
+    A substream is always on one of its two workers. Each table is made from the last histogram alone, whatever the
+    table before was, so one substream that moves can make others move: balance regardless of state, as a baseline for
+    `eager`.
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to.
-    window_ms: length of a statistic window; 0 ends a window at every barrier.
+    n_substreams : int
+        Substreams that keys are hashed to.
+    window_ms : int
+        Length of a statistics window; 0 ends a window at every barrier.
 
     >>> place_by_two_choices(np.full(8, 5), np.arange(8), make_salt(2), 2).tolist()
     [0, 1, 1, 0, 1, 0, 0, 0]

@@ -1,9 +1,9 @@
-"""Universal rebalancing (UHLB): after every window a new hash function, the evenest of some drawn at random."""
+"""Universal rebalancing (UHLB): after every window a new hash function, the most even of some drawn at random."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -16,10 +16,12 @@ from skewless.processors.substreams import representatives
 
 
 @njit(cache=True)
-def evenest_function(histogram: Any, hashes: Any, salt: Any, first: int, tries: int, n_workers: int) -> Any:
-    """Give the table of that one of `tries` hash functions which has the least variance on the histogram.
+def evenest_function(
+    histogram: NDArray[np.int64], hashes: NDArray[np.uint64], salt: np.uint64, first: int, tries: int, n_workers: int
+) -> NDArray[np.int32]:
+    """Return the table of the one of `tries` hash functions with the least variance on the histogram.
 
-    `first` numbers the functions drawn before; `hashes` stand for the substreams. Ties go to the earlier draw.
+    `first` is the number of functions drawn before; `hashes` represent the substreams. Ties go to the earlier draw.
     """
     best = np.empty(histogram.size, dtype=np.int32)
     table = np.empty(histogram.size, dtype=np.int32)
@@ -48,16 +50,19 @@ class UniversalRebalancingState(SubstreamState):
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalRebalancing(SubstreamGrouping[UniversalRebalancingState]):
-    """Hash substreams to workers with a new function after every window: the evenest of `tries` for the last histogram.
+    """Hash substreams to workers by a new function after every window: the most even of `tries` on the last histogram.
 
     The functions are drawn from a 2-universal family. Nearly all state moves every time: only the 1 / n_workers that
-    two functions agree on stays. This is what `eager` and `correlation` are measured by.
+    two functions agree on stays. It is a baseline for `eager` and `correlation`.
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to.
-    window_ms: length of a statistic window; 0 ends a window at every barrier.
-    tries: functions that are drawn after each window.
+    n_substreams : int
+        Substreams that keys are hashed to.
+    window_ms : int
+        Length of a statistics window; 0 ends a window at every barrier.
+    tries : int
+        Functions that are drawn after each window.
 
     >>> UniversalRebalancing(workers=2, n_substreams=4).first_state(0, 0).table.size
     4

@@ -26,7 +26,7 @@ def keys_of(stream: SyntheticStream, tuples: int) -> Keys:
 
 
 def run(grouping: Even, keys: Keys) -> tuple[list[list[int]], list[Sequence[EvenState]]]:
-    """Route second by second; gives the loads of each second and the states after each barrier."""
+    """Route second by second; return the loads of each second and the states after each barrier."""
     routers: list[Router] = [grouping.start(source, 0) for source in range(SOURCES)]
     loads, barriers = [], []
     for second, at in enumerate(range(0, keys.size, PER_SECOND)):

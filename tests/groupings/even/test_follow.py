@@ -152,8 +152,8 @@ def test_every_stretch_of_a_cut_key_is_in_proportion_to_its_shares() -> None:
     follower = _cut(shares)
     follower.tally.units[:] = 0  # all virtual times are the same
     workers = follower.route(np.full(2000, 7, dtype=np.uint64))
-    for begin in range(0, 2000, 100):
-        counts = np.bincount(workers[begin : begin + 100], minlength=4)
+    for start in range(0, 2000, 100):
+        counts = np.bincount(workers[start : start + 100], minlength=4)
         assert (np.abs(counts - np.array(shares) * 10) <= 3).all()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from naive.level import NaiveLevel, has_circle
+from naive.level import NaiveLevel, has_cycle
 from skewless.groupings.even.level import NO_PIECE, NOBODY, Layout, Limits, flow, level, worker_loads
 from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.statistics import Statistics
@@ -79,7 +79,7 @@ def test_equals_its_naive_twin(seed: int) -> None:
             twin.flow()
             _assert_alike(layout, twin)
         _level_both(random, twin)
-        assert not has_circle(twin.pieces.values())
+        assert not has_cycle(twin.pieces.values())
 
 
 def _level_both(random: Random, twin: NaiveLevel) -> None:
@@ -105,7 +105,7 @@ def _level_both(random: Random, twin: NaiveLevel) -> None:
     assert sums.tolist() == [twin.load(worker) for worker in twin.workers]
 
 
-def _begin(n_workers: int, n_keys: int, n_buckets: int, fair: NDArray[np.float64] | None = None) -> Plan:
+def _start(n_workers: int, n_keys: int, n_buckets: int, fair: NDArray[np.float64] | None = None) -> Plan:
     fair = np.full(n_workers, 1 / n_workers) if fair is None else fair
     return Plan.by_hash(fair, n_buckets).naming(np.arange(n_keys, dtype=np.uint64), SALT)
 
@@ -119,7 +119,7 @@ def _statistics(keys: Any, buckets: Any) -> Statistics:
 def _assert_sound(plan: Plan, statistics: Statistics) -> None:
     """Every item is somewhere, nothing is lost or below zero, and cuts are few."""
     assert plan.n_cuts <= plan.n_workers - 1
-    assert not has_circle(np.flatnonzero(row >= 0).tolist() for row in plan.shares)
+    assert not has_cycle(np.flatnonzero(row >= 0).tolist() for row in plan.shares)
     assert ((plan.shares >= 0).sum(axis=1) >= 2).all()
     assert ((plan.shares >= 0) | (plan.shares == NO_PIECE)).all()
     assert np.isfinite(plan.shares).all()
@@ -155,7 +155,7 @@ def some_loads(draw: st.DrawFn, n: int) -> list[float]:
 @given(st.data(), st.sampled_from([1, 2, 3, 5, 9]), st.integers(0, 12))
 def test_stays_sound_over_many_plans(data: st.DataObject, n_workers: int, n_keys: int) -> None:
     fair = data.draw(fair_shares(n_workers))
-    plan = _begin(n_workers, n_keys, 2 * n_workers, fair)
+    plan = _start(n_workers, n_keys, 2 * n_workers, fair)
     for _ in range(data.draw(st.integers(1, 6))):
         statistics = _statistics(data.draw(some_loads(n_keys)), data.draw(some_loads(2 * n_workers)))
         if statistics.weight == 0:
@@ -188,7 +188,7 @@ def test_cuts_stay_below_the_workers_however_loads_change(n_workers: int, tail: 
     rng = np.random.default_rng(n_workers)
     fair = np.full(n_workers, 1 / n_workers)
     n_keys = 3 * n_workers
-    plan = _begin(n_workers, n_keys, 4 * n_workers)
+    plan = _start(n_workers, n_keys, 4 * n_workers)
     most = 0
     for number in range(150):
         keys = rng.pareto(0.7, size=n_keys) * 10.0 ** rng.integers(-6, 6)
@@ -209,7 +209,7 @@ def test_cuts_stay_below_the_workers_however_loads_change(n_workers: int, tail: 
 @given(st.data(), st.integers(1, 9), st.integers(1, 20))
 def test_meets_the_targets_where_all_load_is_in_named_keys(data: st.DataObject, n_workers: int, n_keys: int) -> None:
     fair = data.draw(fair_shares(n_workers))
-    plan = _begin(n_workers, n_keys, n_workers, fair)
+    plan = _start(n_workers, n_keys, n_workers, fair)
     for _ in range(data.draw(st.integers(1, 5))):
         statistics = _statistics(data.draw(some_loads(n_keys)), np.zeros(n_workers))
         if statistics.weight == 0:
@@ -222,7 +222,7 @@ def test_meets_the_targets_where_all_load_is_in_named_keys(data: st.DataObject, 
 
 @given(st.data(), st.integers(1, 6), st.integers(0, 10))
 def test_cuts_no_key_where_it_may_not(data: st.DataObject, n_workers: int, n_keys: int) -> None:
-    plan = _begin(n_workers, n_keys, 3 * n_workers)
+    plan = _start(n_workers, n_keys, 3 * n_workers)
     for _ in range(data.draw(st.integers(1, 4))):
         statistics = _statistics(data.draw(some_loads(n_keys)), data.draw(some_loads(3 * n_workers)))
         targets = np.full(n_workers, statistics.weight / n_workers)
@@ -234,13 +234,13 @@ def test_cuts_no_key_where_it_may_not(data: st.DataObject, n_workers: int, n_key
 
 def test_a_hot_key_is_cut_to_fill_all_workers() -> None:
     statistics = _statistics([100, 4], [1.0] * 4)
-    plan, moved = _begin(4, 2, 4).levelled(statistics, np.full(4, 27.0))
+    plan, moved = _start(4, 2, 4).levelled(statistics, np.full(4, 27.0))
     assert plan.loads(statistics).tolist() == [27.0] * 4
     assert (plan.n_cuts, moved) == (3, 0.0)
 
 
 def test_a_key_that_fits_moves_whole_instead() -> None:
-    plan = replace(_begin(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
+    plan = replace(_start(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
     plan, moved = plan.levelled(_statistics([10, 10], [0, 0]), np.array([10.0, 10.0]))
     assert sorted(plan.owners.tolist()) == [0, 1]
     assert (plan.n_cuts, moved) == (0, 10.0)
@@ -248,13 +248,13 @@ def test_a_key_that_fits_moves_whole_instead() -> None:
 
 @pytest.mark.parametrize(("load", "cuts"), [(97, 1), (99, 0), (101, 0), (103, 1)])
 def test_a_key_fits_if_it_is_within_two_percent_of_what_has_to_go(load: int, cuts: int) -> None:
-    plan = replace(_begin(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
+    plan = replace(_start(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
     plan, moved = plan.levelled(_statistics([load, 500], [0, 0]), np.array([load + 400.0, 100.0]), Limits(slack=0.02))
     assert (plan.n_cuts, moved) == (cuts, 0 if cuts else load)
 
 
 def test_all_moves_together_are_within_the_budget() -> None:
-    plan = replace(_begin(3, 4, 3), owners=np.zeros(4, dtype=np.int32))
+    plan = replace(_start(3, 4, 3), owners=np.zeros(4, dtype=np.int32))
     statistics, targets = _statistics([6] * 4, [0] * 3), np.full(3, 8.0)
     for budget, moves in ((0.0, 0), (6.0, 1), (12.0, 2)):
         after, moved = plan.levelled(statistics, targets, Limits(may_cut=False, budget=budget))
@@ -263,7 +263,7 @@ def test_all_moves_together_are_within_the_budget() -> None:
 
 def test_a_key_above_the_budget_moves_alone_where_none_may_be_cut() -> None:
     """As long as that levels: a key that is all that a worker has stays."""
-    plan = replace(_begin(3, 3, 3), owners=np.zeros(3, dtype=np.int32))
+    plan = replace(_start(3, 3, 3), owners=np.zeros(3, dtype=np.int32))
     statistics, targets = _statistics([60, 30, 10], [0] * 3), np.full(3, 100 / 3)
     after, moved = plan.levelled(statistics, targets, Limits(may_cut=False, budget=5.0))
     assert (after.owners.tolist(), moved) == ([1, 0, 0], 60)
@@ -277,21 +277,21 @@ def test_a_key_above_the_budget_moves_alone_where_none_may_be_cut() -> None:
 
 @pytest.mark.parametrize(("load", "moves"), [(79, True), (81, False)])
 def test_a_key_above_the_budget_moves_if_that_brings_a_quarter_of_it(load: int, moves: bool) -> None:
-    plan = replace(_begin(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
+    plan = replace(_start(2, 2, 2), owners=np.zeros(2, dtype=np.int32))
     statistics = _statistics([load, 100 - load], [0, 0])
     plan, _ = plan.levelled(statistics, np.full(2, 50.0), Limits(may_cut=False, budget=5.0, least=30.0))
     assert (plan.owners[0] == 1) == moves
 
 
 def test_a_level_plan_stays_as_it_is() -> None:
-    plan = _begin(2, 0, 4)
+    plan = _start(2, 0, 4)
     again, moved = plan.levelled(_statistics([], [5, 5, 6, 4]), np.array([10.0, 10.0]))
     assert again.bucket_owners.tolist() == plan.bucket_owners.tolist()
     assert moved == 0
 
 
 def test_a_piece_that_shrank_to_nothing_grows_again_at_no_cost() -> None:
-    plan, _ = _begin(2, 1, 2).levelled(_statistics([20], [0, 0]), np.array([10.0, 10.0]))
+    plan, _ = _start(2, 1, 2).levelled(_statistics([20], [0, 0]), np.array([10.0, 10.0]))
     squeezed = plan.flowed(_statistics([20], [20, 0]), np.array([20.0, 20.0]))
     assert sorted(squeezed.shares[0].tolist()) == [0.0, 20.0]
     back = squeezed.flowed(_statistics([20], [0, 0]), np.array([10.0, 10.0]))
@@ -303,7 +303,7 @@ def test_a_worker_with_nothing_but_small_pieces_hands_them_over() -> None:
     shares = np.full((4, 6), NO_PIECE)
     shares[:, 0] = 3
     shares[np.arange(4), np.arange(1, 5)] = 10
-    plan = replace(_begin(6, 4, 6), owners=np.array([-1, -2, -3, -4], dtype=np.int32), shares=shares)
+    plan = replace(_start(6, 4, 6), owners=np.array([-1, -2, -3, -4], dtype=np.int32), shares=shares)
     statistics, targets = _statistics([13] * 4, [0] * 6), np.array([2.0, 10, 10, 10, 10, 10])
     plan, _ = plan.levelled(statistics, targets)
     assert plan.loads(statistics).tolist() == targets.tolist()
@@ -312,7 +312,7 @@ def test_a_worker_with_nothing_but_small_pieces_hands_them_over() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1e-300, 1e-12])
 def test_a_cut_key_of_which_nothing_is_left_is_whole_again(share: float) -> None:
-    plan, _ = _begin(4, 2, 4).levelled(_statistics([100, 1], [1] * 4), np.full(4, 105 / 4))
+    plan, _ = _start(4, 2, 4).levelled(_statistics([100, 1], [1] * 4), np.full(4, 105 / 4))
     assert plan.n_cuts == 3
     gone = _statistics([share, 1], [1] * 4)
     plan = plan.flowed(gone, np.full(4, gone.weight / 4))

@@ -37,7 +37,7 @@ def _plan(rows: list[list[float]]) -> Plan:
 
 
 def _pieces(tables: Tables, row: int) -> list[tuple[int, int]]:
-    """Give the worker and the last word of each piece of a row."""
+    """Return the worker and the last word of each piece of a row."""
     pieces = slice(int(tables.starts[row]), int(tables.starts[row + 1]))
     return [*zip(tables.pieces[pieces].tolist(), tables.lasts[pieces].tolist(), strict=True)]
 
@@ -50,14 +50,14 @@ def test_pieces_lie_side_by_side_in_proportion_to_their_shares(rows: list[list[f
         pieces = _pieces(tables, number)
         assert [worker for worker, _ in pieces] == [worker for worker, share in enumerate(row) if share >= 0]
         total = sum(max(share, 0) for share in row)
-        begin, upto = 0, 0.0
+        start, upto = 0, 0.0
         for worker, last in pieces:
             upto += row[worker]
-            assert begin <= last + 1
+            assert start <= last + 1
             assert last / WORDS == pytest.approx(upto / total, abs=1e-12)
-            assert row[worker] > 0 or last + 1 - begin <= 1 or last == WORDS - 1
-            begin = last + 1
-        assert begin == WORDS
+            assert row[worker] > 0 or last + 1 - start <= 1 or last == WORDS - 1
+            start = last + 1
+        assert start == WORDS
 
 
 @given(cut_keys(), st.lists(st.integers(0, WORDS - 1), max_size=20))
