@@ -42,6 +42,16 @@ class JsonLetters(Letters):
         return set(json.loads(data))
 
 
+class ManyLetters(Letters):
+    """The same, many rows at a time."""
+
+    add = Accumulator.add  # must not be called
+
+    def add_many(self, state: Any, rows: int, *columns: pa.Array) -> Any:
+        assert rows == len(columns[0]) > 0
+        return state.union(*(word for column in columns for word in column.drop_null().to_pylist()))
+
+
 class Unpicklable(Letters):
     def create(self) -> Iterator[int]:
         return (number for number in range(3))
@@ -58,10 +68,31 @@ class NoResult(Letters):
     result = None
 
 
+class NoAdd(Accumulator):
+    result = pa.int64()
+
+    def create(self) -> Any:
+        return 0
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return one + other
+
+    def extract(self, state: Any) -> Any:
+        return state
+
+
+class Rows(NoAdd):
+    """Counts rows, of which it needs no column."""
+
+    def add_many(self, state: Any, rows: int, *columns: pa.Array) -> Any:
+        assert not columns
+        return state + rows
+
+
 WORDS = st.one_of(st.none(), st.text("abcd", max_size=3))
 
 
-@pytest.mark.parametrize("accumulator", [Letters(), JsonLetters()], ids=["pickle", "json"])
+@pytest.mark.parametrize("accumulator", [Letters(), JsonLetters(), ManyLetters()], ids=["pickle", "json", "many"])
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), WORDS, WORDS), max_size=8), min_size=3, max_size=5))
 def test_pieces_equal_whole(accumulator: Accumulator, pieces: list[list[tuple[int, str | None, str | None]]]) -> None:
@@ -76,6 +107,11 @@ def test_pieces_equal_whole(accumulator: Accumulator, pieces: list[list[tuple[in
     assert {row["key"]: row["letters"] for row in results} == {k: "".join(sorted(v)) for k, v in expected.items()}
 
 
+def test_rows_without_columns() -> None:
+    states = Custom(Rows()).add(np.array([0, 2, 0]), 3, [])
+    assert Custom(Rows()).extract(states, []).to_pylist() == [2, 0, 1]
+
+
 def test_an_unpicklable_state_is_refused() -> None:
     with pytest.raises(SkewlessError, match=r"the state of Unpicklable does not pickle .*override dumps and loads"):
         Custom(Unpicklable(), ["x"]).add(np.zeros(1, dtype=np.int64), 1, [pa.array(["a"])])
@@ -84,7 +120,7 @@ def test_an_unpicklable_state_is_refused() -> None:
 def test_a_result_of_another_type_is_refused() -> None:
     combiner = Custom(WrongResult(), ["x"])
     states = combiner.add(np.zeros(1, dtype=np.int64), 1, [pa.array(["a"])])
-    with pytest.raises(SkewlessError, match=r"WrongResult\.extract must give int64: .*'a'"):
+    with pytest.raises(SkewlessError, match=r"WrongResult\.extract must return int64: .*'a'"):
         combiner.extract(states, [pa.string()])
 
 
@@ -95,6 +131,7 @@ def test_a_result_of_another_type_is_refused() -> None:
         ((Letters(), [""]), "Custom takes the name of a column; got ''"),
         ((Letters, ["x"]), "accumulator must be an Accumulator; got <class"),
         ((NoResult(), ["x"]), r"NoResult\.result must be an Arrow type"),
+        ((NoAdd(), ["x"]), "NoAdd must define add or add_many"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: tuple[Any, Any], message: str) -> None:

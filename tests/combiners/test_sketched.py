@@ -37,8 +37,8 @@ def test_distinct_is_within_five_standard_errors(n_distinct: int) -> None:
 def test_the_rank_of_a_quantile_is_within_its_error(fraction: float) -> None:
     values = np.random.default_rng(0).permutation(50_000) + 1.0
     quantile = in_pieces(ApproxQuantile("x", fraction), pa.array(values))
-    # 1.33 % holds in 99 of 100 cases, and the sketch's coins are not ours to fix.
-    assert quantile == pytest.approx(fraction * values.size, abs=0.03 * values.size)
+    # 0.072 % holds in 99 of 100 cases, and the sketch's coins are not ours to fix.
+    assert quantile == pytest.approx(fraction * values.size, abs=0.0016 * values.size)
 
 
 def test_a_larger_sketch_is_kept_through_merges() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skewless.combiners.base import require_type
 from skewless.combiners.sketched import Sketched, import_datasketches
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,12 @@ class ApproxDistinct(Sketched):
     the two give the same estimate, and Spark merges these states. Nearly exact up to about a tenth of the buckets;
     beyond, the standard error is about 1.04 / sqrt(2 ** log2_buckets), 1.6 % with the default.
 
-    `log2_buckets`: from 4 to 21; a full sketch takes 2 ** log2_buckets bytes.
+    Parameters
+    ----------
+    column : str
+        A column of strings, integers or floats.
+    log2_buckets : int
+        Accuracy, from 4 to 21; a full sketch takes 2 ** log2_buckets bytes.
 
     >>> states = ApproxDistinct("user").add(np.array([0, 0, 0, 1]), 3, [pa.array(["ann", "bob", "ann", None])])
     >>> ApproxDistinct("user").extract(states, [pa.string()]).to_pylist()
@@ -44,7 +49,9 @@ class ApproxDistinct(Sketched):
     def __post_init__(self) -> None:
         super().__post_init__()
         if type(self.log2_buckets) is not int or not 4 <= self.log2_buckets <= 21:
-            raise SkewlessError(f"log2_buckets must be a whole number from 4 to 21; got {self.log2_buckets!r}")
+            raise ConfigurationError(
+                subject="log2_buckets", expected="a whole number from 4 to 21", value=self.log2_buckets
+            )
 
     def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:
         (kind,) = inputs

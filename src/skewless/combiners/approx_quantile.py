@@ -13,18 +13,28 @@ from numpy.typing import NDArray
 from skewless.combiners.base import require_type
 from skewless.combiners.per_group import NUMBERS, doubles_of, is_number
 from skewless.combiners.sketched import Sketched, import_datasketches
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
 class ApproxQuantile(Sketched):
     """Estimate a quantile of a column, as a double, with a KLL sketch; nulls and NaN are skipped.
 
-    The least value that at least a share `fraction` of all values does not exceed. Exact up to `k` values; beyond,
-    its rank is off by at most 1.33 % of all values with the default `k` of 200, in 99 of 100 cases. The sketch is the
-    one of Spark's `kll_sketch_agg_double(column, k)`, which skips the same values, and Spark merges these states.
+    The result is the least value that at least a share `fraction` of all values does not exceed. It is exact up to
+    `k` values. Beyond, its rank is off by at most 0.072 % of all values with the default `k`, in 99 of 100 cases: of
+    10,000 values, p99 is one of the 93rd to the 107th largest. The sketch is that of Spark's
+    `kll_sketch_agg_double(column, k)`, which skips the same values, and Spark merges these states.
 
-    `fraction`: from 0 (the minimum) to 1 (the maximum). `k`: from 8 to 65,535; more is more accurate and larger.
+    Parameters
+    ----------
+    column : str
+        A column of numbers.
+    fraction : float
+        From 0, the minimum, to 1, the maximum.
+    k : int
+        Accuracy, from 8 to 65,535. The error falls nearly as 1 / k: 200 has 1.33 %, 2,000 has 0.14 %, and 32,768 less
+        than the 0.01 % of Spark's `percentile_approx`. A sketch of many values takes about 24 `k` bytes, and Spark
+        reserves 8 `k` bytes for each group that it merges, which is what limits `k` where there are many groups.
 
     >>> states = ApproxQuantile("ms", 0.5).add(np.array([0, 0, 0]), 2, [pa.array([30.0, 10.0, 20.0])])
     >>> ApproxQuantile("ms", 0.5).extract(states, [pa.float64()]).to_pylist()
@@ -39,7 +49,7 @@ class ApproxQuantile(Sketched):
     name: ClassVar[str] = "approx_quantile"
 
     fraction: float
-    k: int = 200
+    k: int = 4_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,9 +58,9 @@ class ApproxQuantile(Sketched):
             or not isinstance(self.fraction, (int, float))
             or not 0 <= self.fraction <= 1
         ):
-            raise SkewlessError(f"fraction must be a number from 0 to 1; got {self.fraction!r}")
+            raise ConfigurationError(subject="fraction", expected="a number from 0 to 1", value=self.fraction)
         if type(self.k) is not int or not 8 <= self.k <= 65_535:
-            raise SkewlessError(f"k must be a whole number from 8 to 65535; got {self.k!r}")
+            raise ConfigurationError(subject="k", expected="a whole number from 8 to 65535", value=self.k)
 
     @property
     def label(self) -> str:

@@ -13,19 +13,26 @@ from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner, require_type
 from skewless.combiners.per_group import integers_of
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 
 
 @dataclass(frozen=True)
 class ApproxTopK(Combiner):
     """Find the `k` most frequent items of a column: a list of (item, count), most frequent first, then by item.
 
-    Nulls are skipped. Exact while a group has no more than 2 ** log2_items distinct items. Beyond, a count is never
-    too small, and too large by at most the `excess` of the state, which is below n / 2 ** log2_items for n values; an
-    item that comes more often than that is never missed.
-
-    `log2_items`: how many items a state tracks at most, from 1 to 24; at least `k` of them are needed. Spark SQL
+    Nulls are skipped. It is exact while a group has no more than 2 ** log2_items distinct items. Beyond, a count is
+    never too small, and too large by at most the `excess` of the state, which is below n / 2 ** log2_items for n
+    values: 0.1 % of all values with the default. An item that occurs more often than that is never missed. Spark
     cannot merge these states.
+
+    Parameters
+    ----------
+    column : str
+        A column of strings or integers.
+    k : int
+        Items in the result.
+    log2_items : int
+        Items that a state tracks at most, as a power of 2, from 1 to 24; at least `k` of them are needed.
 
     >>> states = ApproxTopK("item", 2).add(np.zeros(6, dtype=np.int64), 1, [pa.array(["a", "c", "b", "c", "b", None])])
     >>> ApproxTopK("item", 2).extract(states, [pa.string()]).to_pylist()
@@ -47,9 +54,13 @@ class ApproxTopK(Combiner):
         super().__post_init__()
         require_at_least("k", self.k, 1)
         if type(self.log2_items) is not int or not 1 <= self.log2_items <= 24:
-            raise SkewlessError(f"log2_items must be a whole number from 1 to 24; got {self.log2_items!r}")
+            raise ConfigurationError(
+                subject="log2_items", expected="a whole number from 1 to 24", value=self.log2_items
+            )
         if self.k > 2**self.log2_items:
-            raise SkewlessError(f"k must not exceed 2**log2_items ({2**self.log2_items}); got {self.k}")
+            raise ConfigurationError(
+                f"{{k}} must not exceed 2**log2_items ({2**self.log2_items}); got {self.k}", subject="k"
+            )
 
     @property
     def label(self) -> str:
@@ -89,7 +100,7 @@ class ApproxTopK(Combiner):
 
     def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:
         items, counts, excess = states
-        # Items stand in the order of their counts already.
+        # Items are already in the order of their counts.
         owners = pc.list_parent_indices(items).to_numpy().astype(np.int64)
         lengths = np.bincount(owners, minlength=len(items))
         shown = _rank_in_group(owners, lengths) < self.k
@@ -130,7 +141,7 @@ class ApproxTopK(Combiner):
 
 
 def _rank_in_group(groups: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each group from zero, where the rows of a group stand together."""
+    """Number the rows of each group from zero, where the rows of a group are adjacent."""
     ranks: NDArray[np.int64] = np.arange(groups.size) - (np.cumsum(lengths) - lengths)[groups]
     return ranks
 

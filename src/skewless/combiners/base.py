@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import ColumnError, ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Combiner(ABC):
     def __post_init__(self) -> None:
         for column in self.columns:
             if not isinstance(column, str) or not column:
-                raise SkewlessError(f"{type(self).__name__} takes the name of a column; got {column!r}")
+                raise ConfigurationError(f"{type(self).__name__} takes the name of a column; got {column!r}")
 
     @property
     def label(self) -> str:
@@ -45,42 +45,42 @@ class Combiner(ABC):
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Name the columns that it reads; there may be none."""
+        """The columns that it reads; there may be none."""
 
     @abstractmethod
     def state_fields(self, inputs: Sequence[pa.DataType]) -> list[pa.Field]:
-        """Describe a state: one field or more."""
+        """Return the fields of a state: one or more."""
 
     @abstractmethod
     def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:
-        """Give the type of the result; refuses inputs that it cannot combine."""
+        """Return the type of the result; refuse inputs that it cannot combine."""
 
     def create(self, n: int, inputs: Sequence[pa.DataType]) -> list[pa.Array]:
-        """Make n identity states."""
+        """Return n identity states."""
         nothing = np.empty(0, dtype=np.int64)
         return self.add(nothing, n, [pa.array([], kind) for kind in inputs])
 
     @abstractmethod
     def add(self, groups: NDArray[np.int64], n_groups: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Turn rows into one state per group."""
+        """Return one state per group of rows."""
 
     @abstractmethod
     def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
-        """Turn many states into one per group: associative and commutative."""
+        """Return one state per group of states: associative and commutative."""
 
     @abstractmethod
     def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:
-        """Turn states into results, one each."""
+        """Return the result of each state."""
 
     def native_merge(self, columns: Sequence[str]) -> list[str] | None:  # noqa: ARG002
-        """Write `merge` as one Spark SQL aggregate per state field; None where Spark cannot merge these states.
+        """Return `merge` as one Spark SQL aggregate per state field; None where Spark cannot merge these states.
 
         `columns` are quoted references to the state columns; the same goes for `native_extract`.
         """
         return None
 
     def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str | None:  # noqa: ARG002
-        """Write `extract` as a Spark SQL expression over the merged columns; None where there is no native merge."""
+        """Return `extract` as a Spark SQL expression over the merged columns; None where there is no native merge."""
         return None
 
 
@@ -91,10 +91,10 @@ def require_type(combiner: Combiner, number: int, kind: pa.DataType, accepted: s
     >>> require_type(Sum("x"), 0, pa.string(), "numbers", when=False)
     Traceback (most recent call last):
         ...
-    skewless.errors.SkewlessError: Sum takes numbers; column 'x' is of type string. Cast it first
+    skewless.errors.ColumnError: Sum takes numbers; column 'x' is of type string. Cast it first
     """
     if not when:
         column = combiner.columns[number]
-        raise SkewlessError(
-            f"{type(combiner).__name__} takes {accepted}; column {column!r} is of type {kind}. Cast it first"
+        raise ColumnError(
+            f"{type(combiner).__name__} takes {accepted}; column {column!r} is of type {kind}", hint="cast it first"
         )

@@ -1,10 +1,10 @@
-"""Custom: an aggregation of your own, written one row at a time."""
+"""Custom: an aggregation of your own, over one row or over many rows at a time."""
 
 from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,14 +13,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 
 
 class Accumulator(ABC):
     """What you write for an aggregation of your own: four functions on a state, which is any object that pickles.
 
-    `merge` must be associative and commutative, with `create()` as its identity: nobody knows beforehand into how many
-    states the rows of a key fall. `add` and `merge` may change the state that they are given and return it.
+    Write `add_many`, which gets all rows of a group in a batch as Arrow arrays, or `add`, which gets one row as Python
+    objects: simpler, and slower by one to two orders of magnitude.
+
+    `merge` must be associative and commutative, with `create()` as its identity: nobody knows in advance how many
+    states the rows of a key are split into. `add`, `add_many` and `merge` may change the state that they get and
+    return it.
     """
 
     result: pa.DataType
@@ -28,34 +32,55 @@ class Accumulator(ABC):
 
     @abstractmethod
     def create(self) -> Any:
-        """Make the state of no rows."""
+        """Return the state of no rows."""
 
-    @abstractmethod
     def add(self, state: Any, *values: Any) -> Any:
-        """Take in one row: its values as Python objects, None for null."""
+        """Return the state with one more row: its values as Python objects, None for null."""
+        raise NotImplementedError
+
+    def add_many(self, state: Any, rows: int, *columns: pa.Array) -> Any:
+        """Return the state with more rows; unless overridden, one after the other with `add`.
+
+        Parameters
+        ----------
+        state : object
+            The state so far.
+        rows : int
+            Number of rows, at least 1.
+        columns : pa.Array
+            The values of each column, with nulls; `to_numpy(zero_copy_only=False)` and `to_pandas()` convert them.
+        """
+        for values in zip(*(column.to_pylist() for column in columns), strict=True) if columns else [()] * rows:
+            state = self.add(state, *values)
+        return state
 
     @abstractmethod
     def merge(self, one: Any, other: Any) -> Any:
-        """Make one state of two."""
+        """Return the state of the rows of both."""
 
     @abstractmethod
     def extract(self, state: Any) -> Any:
-        """Turn a state into the result."""
+        """Return the result of a state."""
 
     def dumps(self, state: Any) -> bytes:
-        """Turn a state into bytes; override it, and `loads`, for something smaller or safer than pickle."""
+        """Return a state as bytes; override it, and `loads`, for something smaller or safer than pickle."""
         return pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
 
     def loads(self, data: bytes) -> Any:
-        """Turn bytes that `dumps` made into the state."""
+        """Return the state of bytes that `dumps` made."""
         return pickle.loads(data)  # noqa: S301  # these bytes come from `dumps` in a worker of the same query
 
 
 @dataclass(frozen=True)
 class Custom(Combiner):
-    """Combine with an `Accumulator` of your own, which gets the values of the columns `reads`.
+    """Combine with an `Accumulator` of your own; Spark cannot merge its states.
 
-    It runs in Python row by row: by far the slowest combiner, and Spark cannot merge its states.
+    Parameters
+    ----------
+    accumulator : Accumulator
+        The aggregation.
+    reads : sequence of str
+        The columns whose values it gets.
 
     >>> class Longest(Accumulator):
     ...     result = pa.string()
@@ -75,6 +100,18 @@ class Custom(Combiner):
     >>> states = longest.add(np.array([0, 1, 0]), 2, [pa.array(["a", "bb", "ccc"])])
     >>> longest.extract(states, [pa.string()]).to_pylist()
     ['ccc', 'bb']
+
+    The same over many rows at a time:
+
+    >>> import pyarrow.compute as pc
+    >>> class LongestOfMany(Longest):
+    ...     def add_many(self, state, rows, words):
+    ...         lengths = pc.utf8_length(words).to_numpy()
+    ...         return max(state, words[int(lengths.argmax())].as_py(), key=len)
+    >>> longest = Custom(LongestOfMany(), ["word"])
+    >>> states = longest.add(np.array([0, 1, 0]), 2, [pa.array(["a", "bb", "ccc"])])
+    >>> longest.extract(states, [pa.string()]).to_pylist()
+    ['ccc', 'bb']
     """
 
     name: ClassVar[str] = "custom"
@@ -84,12 +121,22 @@ class Custom(Combiner):
 
     def __post_init__(self) -> None:
         if isinstance(self.reads, str):
-            raise SkewlessError(f"reads must be a sequence of column names; got {self.reads!r}. Write [{self.reads!r}]")
+            raise ConfigurationError(
+                subject="reads",
+                expected="a sequence of column names",
+                value=self.reads,
+                hint=f"write [{self.reads!r}]",
+            )
         super().__post_init__()
         if not isinstance(self.accumulator, Accumulator):
-            raise SkewlessError(f"accumulator must be an Accumulator; got {self.accumulator!r}")
+            raise ConfigurationError(subject="accumulator", expected="an Accumulator", value=self.accumulator)
+        kind = type(self.accumulator)
+        if kind.add is Accumulator.add and kind.add_many is Accumulator.add_many:
+            raise ConfigurationError(f"{self._what} must define add or add_many", subject="accumulator")
         if not isinstance(getattr(self.accumulator, "result", None), pa.DataType):
-            raise SkewlessError(f"{self._what}.result must be an Arrow type, such as pa.int64()")
+            raise ConfigurationError(
+                f"{self._what}.result must be an Arrow type, such as pa.int64()", subject="accumulator"
+            )
 
     @property
     def label(self) -> str:
@@ -106,39 +153,43 @@ class Custom(Combiner):
         return self.accumulator.result
 
     def add(self, groups: NDArray[np.int64], n_groups: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        rows: Iterable[tuple[Any, ...]] = zip(*(column.to_pylist() for column in columns), strict=True)
-        if not columns:
-            rows = (() for _ in range(groups.size))
-        return self._fold(groups, n_groups, rows, lambda state, row: self.accumulator.add(state, *row))
+        order = pa.array(np.argsort(groups, kind="stable"))
+        ordered = [column.take(order) for column in columns]
+        sizes = np.bincount(groups, minlength=n_groups).tolist()
+        states, start = [], 0
+        for size in sizes:
+            state = self.accumulator.create()
+            if size:
+                state = self.accumulator.add_many(state, size, *(column.slice(start, size) for column in ordered))
+            states.append(state)
+            start += size
+        return [pa.array(map(self._dumps, states), pa.binary())]
 
     def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
-        loaded = map(self.accumulator.loads, states[0].to_pylist())
-        return self._fold(groups, n_groups, loaded, self.accumulator.merge)
+        merged = [self.accumulator.create() for _ in range(n_groups)]
+        for group, state in zip(groups.tolist(), map(self.accumulator.loads, states[0].to_pylist()), strict=True):
+            merged[group] = self.accumulator.merge(merged[group], state)
+        return [pa.array(map(self._dumps, merged), pa.binary())]
 
     def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
         results = [self.accumulator.extract(self.accumulator.loads(state)) for state in states[0].to_pylist()]
         try:
             return pa.array(results, self.accumulator.result)
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise SkewlessError(f"{self._what}.extract must give {self.accumulator.result}: {error}") from error
+            raise ConfigurationError(
+                f"{self._what}.extract must return {self.accumulator.result}: {error}", subject="accumulator"
+            ) from error
 
     @property
     def _what(self) -> str:
         return type(self.accumulator).__name__
 
-    def _fold(
-        self, groups: NDArray[np.int64], n_groups: int, items: Iterable[Any], step: Callable[[Any, Any], Any]
-    ) -> list[pa.Array]:
-        states = [self.accumulator.create() for _ in range(n_groups)]
-        for group, item in zip(groups.tolist(), items, strict=True):
-            states[group] = step(states[group], item)
-        return [pa.array(map(self._dumps, states), pa.binary())]
-
     def _dumps(self, state: Any) -> bytes:
         try:
             return self.accumulator.dumps(state)
         except Exception as error:  # pickle lets through whatever an object's own methods raise
-            raise SkewlessError(
-                f"the state of {self._what} does not pickle ({error}). Keep plain data in it, "
-                "or override dumps and loads"
+            raise ConfigurationError(
+                f"the state of {self._what} does not pickle ({error})",
+                subject="accumulator",
+                hint="keep plain data in it, or override dumps and loads",
             ) from error

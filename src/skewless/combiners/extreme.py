@@ -63,7 +63,7 @@ class _Extreme(Combiner):
 
 @dataclass(frozen=True)
 class Min(_Extreme):
-    """Give the least value of a column, as Spark's `min`; nulls are skipped, strings compare by their bytes.
+    """Least value of a column, as Spark's `min`; nulls are skipped, strings compare by their bytes.
 
     NaN is greater than any number, so that it is the least value only where there is nothing else.
 
@@ -78,7 +78,7 @@ class Min(_Extreme):
 
 @dataclass(frozen=True)
 class Max(_Extreme):
-    """Give the greatest value of a column, as Spark's `max`; nulls are skipped, strings compare by their bytes.
+    """Greatest value of a column, as Spark's `max`; nulls are skipped, strings compare by their bytes.
 
     NaN is greater than any number: one of them is enough.
 

@@ -19,7 +19,7 @@ from skewless.combiners.per_group import (
     nullable,
     sum_doubles,
 )
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 
 Moments = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
@@ -45,10 +45,17 @@ def moments(groups: NDArray[np.int64], n_groups: int, parts: Moments) -> Moments
 
 @dataclass(frozen=True)
 class Variance(Combiner):
-    """Give the variance of a column as a double; nulls are skipped.
+    """Variance of a column as a double; nulls are skipped.
 
-    `ddof`: 1 for that of a sample (Spark's `var_samp`), 0 for that of the whole (`var_pop`). It is null where there
-    are no more values than `ddof`, as in Spark: one value has no sample variance. Spark SQL cannot merge these states.
+    It is null where there are no more values than `ddof`, as in Spark: one value has no sample variance. Spark cannot
+    merge these states.
+
+    Parameters
+    ----------
+    column : str
+        A column of numbers.
+    ddof : int
+        1 for the variance of a sample (Spark's `var_samp`), 0 for that of a population (`var_pop`).
 
     >>> states = Variance("x").add(np.array([0, 0, 1]), 2, [pa.array([1.0, 3.0, 9.0])])
     >>> Variance("x").extract(states, [pa.float64()]).to_pylist()
@@ -68,7 +75,7 @@ class Variance(Combiner):
     def __post_init__(self) -> None:
         super().__post_init__()
         if type(self.ddof) is not int or self.ddof not in {0, 1}:
-            raise SkewlessError(f"ddof must be 0 or 1; got {self.ddof!r}")
+            raise ConfigurationError(subject="ddof", expected="0 or 1", value=self.ddof)
 
     @property
     def label(self) -> str:

@@ -16,7 +16,7 @@ from skewless.combiners.per_group import NUMBERS, doubles_of, is_number, nullabl
 
 @dataclass(frozen=True)
 class Vwap(Combiner):
-    """Give the volume-weighted average price, sum(price x volume) / sum(volume), as a double.
+    """Volume-weighted average price, sum(price x volume) / sum(volume), as a double.
 
     A row without a price or without a volume is skipped. Where the volumes sum to zero the price is null.
 

@@ -20,7 +20,7 @@ def make_combiner(written: Any) -> Combiner:
     >>> make_combiner("count"), make_combiner({"sum": "price"})
     (Count(column=None), Sum(column='price'))
     >>> make_combiner({"vwap": ["price", "size"]}), make_combiner({"approx_quantile": "ms", "fraction": 0.99})
-    (Vwap(price='price', volume='size'), ApproxQuantile(column='ms', fraction=0.99, k=200))
+    (Vwap(price='price', volume='size'), ApproxQuantile(column='ms', fraction=0.99, k=4000))
     """
     if isinstance(written, str):
         written = {written: []}
