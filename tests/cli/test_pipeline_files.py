@@ -29,7 +29,7 @@ def settings(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     told: dict[str, Any] = {}
 
     @contextmanager
-    def session(master: str, log: str | None, **settings: str) -> Iterator[SparkSession]:
+    def session(master: str, log: str | None, **settings: Any) -> Iterator[SparkSession]:
         told.update(master=master, log=log, **settings)
         yield spark
 
@@ -62,7 +62,7 @@ def test_what_init_writes_runs_as_it_is(settings: dict[str, Any]) -> None:
     assert (code, err) == (0, "")
     assert "batch 0: the largest of the rows it changed" in out
     assert "even on country-skew-r80 (Spark, batch)" in out
-    assert settings == {"master": "local[12]", "log": None}
+    assert settings == {"master": "local[12]", "log": None, "quick": True}
 
 
 def test_clicks_into_a_directory(tmp_path: Path) -> None:

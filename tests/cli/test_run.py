@@ -66,7 +66,7 @@ def test_the_table_of_a_file_with_rejects(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
-    def session(_master: str, _log: str | None) -> Iterator[SparkSession]:
+    def session(_master: str, _log: str | None, **_: object) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr("skewless.cli.run.spark_session", session)

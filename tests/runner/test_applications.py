@@ -344,7 +344,7 @@ def test_late_partials_are_named_as_the_reason(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
-    def session(_master: str, _log: str | None) -> Iterator[SparkSession]:
+    def session(_master: str, _log: str | None, **_: object) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr("skewless.cli.run.spark_session", session)

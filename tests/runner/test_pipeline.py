@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,3 +228,12 @@ def test_the_reason_is_found_in_what_spark_says() -> None:
     assert reason_of(RuntimeError(java + "Caused by: a.b.D: bad header\n")) == "bad header (f.csv)"
     assert reason_of(RuntimeError(stream.format(python))) == "no room"
     assert reason_of(RuntimeError()) == "RuntimeError"
+
+
+def test_runs_that_are_short_are_known(tmp_path: Path) -> None:
+    """For them Java starts with options that would make a long run slower."""
+    (tmp_path / "a.csv").write_text("k,v\n1,2\n")
+    assert pipeline(FileInput(path=str(tmp_path / "a.csv"), key="k")).is_short
+    assert pipeline(NamedStream(name="zipf", tuples=2_000_000)).is_short
+    assert not pipeline(NamedStream(name="zipf", tuples=2_000_001)).is_short
+    assert not replace(pipeline(), verify=False, follow=True).is_short

@@ -38,6 +38,10 @@ SparkLog = Annotated[
 MERGE_PARTITIONS = 4
 """Partitions of the merge: it gets partials only, and each partition costs a state store per micro-batch."""
 
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java for runs of a minute, whose CPU time is otherwise mostly that of Java's second compiler, on code that
+ends before it pays off. `spark.driver.extraJavaOptions` overrides them."""
+
 
 def run_command(
     context: typer.Context,
@@ -205,7 +209,9 @@ def run_command(
     with ExitStack() as stack:
         try:
             sinks = open_sinks(stack, observer.influx, observer.prometheus, log=observer.log)
-            session = stack.enter_context(spark_session(spark.master, spark.log, **job.spark_settings))
+            session = stack.enter_context(
+                spark_session(spark.master, spark.log, quick=job.pipeline.is_short, **job.spark_settings)
+            )
             report = run_with_progress(
                 job.pipeline, session, shown=job.shows, metrics=partial(_write_metrics, job.query, sinks)
             )
@@ -260,7 +266,7 @@ def require_spark() -> None:
 
 
 @contextmanager
-def spark_session(master: str, log: str | None, **settings: str) -> Iterator[SparkSession]:
+def spark_session(master: str, log: str | None, *, quick: bool = False, **settings: str) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end.
 
     Parameters
@@ -269,13 +275,18 @@ def spark_session(master: str, log: str | None, **settings: str) -> Iterator[Spa
         Where Spark runs.
     log : str or None
         File for Spark's own messages.
+    quick : bool
+        Start fast rather than be fast in the long run; on this machine only.
     **settings : str
         Settings of Spark.
     """
     from skewless.spark.deploy.session import start_session  # noqa: PLC0415
 
+    defaults = {"spark.sql.shuffle.partitions": str(MERGE_PARTITIONS)}
+    if quick and master.startswith("local"):
+        defaults["spark.driver.defaultJavaOptions"] = QUICK_START
     with Console(stderr=True).status("starting Spark…") if Console(stderr=True).is_terminal else _nothing():
-        spark = start_session(master, log=log, spark_sql_shuffle_partitions=str(MERGE_PARTITIONS), **settings)
+        spark = start_session(master, log=log, **(defaults | settings))
     try:
         yield spark
     finally:

@@ -159,6 +159,11 @@ class Pipeline:
         for error in errors_of(lambda: text and parse_duration(text)):
             yield ConfigurationError(error.problem, subject=parameter, value=error.value, expected=error.expected)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether there is so little to compute that the start of Spark takes most of the time."""
+        return self.input.is_small and not self.follow
+
     def check_time(self, *, has_time: bool) -> None:
         """Refuse rows without a time, if they need one.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
@@ -16,6 +16,8 @@ from pyspark.sql import functions as sf
 from skewless.runner.applications.base import TIME, Application
 from skewless.runner.bad_rows import OpenInput
 from skewless.spark.merge import quoted
+
+_SMALL_ROWS: Final = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,11 @@ class Input(ABC):
     def n_sources(self) -> int | None:
         """How many sources read side by side; None if Spark decides it."""
         return None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is known that reading it takes seconds, not minutes."""
+        return self.total is not None and self.total <= _SMALL_ROWS
 
     @property
     def has_time(self) -> bool:

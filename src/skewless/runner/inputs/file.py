@@ -23,6 +23,7 @@ from skewless.storage.batch_directory import is_uri
 from skewless.streams.data_file import DELIMITERS, KINDS, ending_of
 
 _CORRUPT: Final = "_skewless_corrupt"
+_SMALL_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,13 @@ class FileInput(Input):
         """The columns that are named, by role."""
         named = {"key": self.key, TIME: self.time}
         return {role: column for role, column in named.items() if column is not None} | dict(self.columns)
+
+    @property
+    def is_small(self) -> bool:
+        path = Path(self.path)
+        if is_uri(self.path) or not path.exists():
+            return False
+        return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file()) <= _SMALL_BYTES
 
     @property
     def has_time(self) -> bool:
