@@ -48,8 +48,7 @@ from skewless.groupings import (
     make_grouping,
 )
 from skewless.hashing import hash_keys
-from skewless.simulation.keyed_state import KeyedState, StateResult
-from skewless.simulation.simulator import Result, Simulation, simulate
+from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
 from skewless.streams import (
     STREAMS,
     CountryHalfSkew,

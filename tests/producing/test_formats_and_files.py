@@ -147,7 +147,7 @@ def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
-def test_a_file_is_not_written_over_unless_told(tmp_path: Path) -> None:
+def test_a_file_is_overwritten_only_with_force(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("mine")
     with pytest.raises(SkewlessError, match=r"keys.txt exists already. Overwrite it with force"):
@@ -178,8 +178,8 @@ def test_a_pipe_is_written_to_and_may_be_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "path", "reason"),
     [
-        ([1, None], "keys.txt", "a key is null, which text cannot say"),
-        (["a", None], "keys.csv", "a key is null, which CSV of one column cannot say"),
+        ([1, None], "keys.txt", "a key is null, which text cannot represent"),
+        (["a", None], "keys.csv", "a key is null, which CSV of one column cannot represent"),
         ([b"\xff"], "keys.csv", "a value cannot be written as csv"),
         ([b"\xff"], "keys.json", "a value cannot be written as json"),
         ([float("nan")], "keys.json", "a value cannot be written as json"),
@@ -187,7 +187,7 @@ def test_a_pipe_is_written_to_and_may_be_left(tmp_path: Path) -> None:
         ([["list"]], "keys.csv", "a value cannot be written as csv"),
     ],
 )
-def test_what_a_format_cannot_say_is_refused(tmp_path: Path, keys: list[Any], path: str, reason: str) -> None:
+def test_what_a_format_cannot_represent_is_refused(tmp_path: Path, keys: list[Any], path: str, reason: str) -> None:
     with pytest.raises(SkewlessError, match=reason) as caught:
         write(feed_of(keys), tmp_path / path)
     assert "\n" not in str(caught.value)

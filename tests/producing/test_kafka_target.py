@@ -23,7 +23,7 @@ from skewless.producing.kafka_target import KafkaTarget, client_settings
 
 
 class Client:
-    """Stands for librdkafka's producer: `full_at` messages are in its queue until somebody polls, `dead` for ever."""
+    """A stand-in for librdkafka's producer: `full_at` messages stay in its queue until it is polled, `dead` for ever."""
 
     full_at = 1 << 30
     dead = False
@@ -110,7 +110,7 @@ def test_what_is_not_delivered_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
     assert made.failed == 2
     assert "timed out" in str(made.trouble)
     monkeypatch.setattr(Client, "dead", True)
-    made.close(hurry=True)
+    made.interrupt()
     assert (made.failed, len(client)) == (4, 0)
 
 
@@ -142,11 +142,11 @@ def test_a_topic_has_the_partitions_it_has(monkeypatch: pytest.MonkeyPatch) -> N
         target(partitions=5)
     with pytest.raises(SkewlessError, match="partitions must be a whole number of at least 1; got 0"):
         target(partitions=0)
-    with pytest.raises(SkewlessError, match="name the topic to write to"):
+    with pytest.raises(SkewlessError, match="the address has no topic. Write to kafka://"):
         target("kafka://host:1")
 
 
 def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producing, "find_spec", lambda _: None)
-    with pytest.raises(SkewlessError, match=r"needs confluent-kafka: pip install skewless\[kafka\]"):
+    with pytest.raises(SkewlessError, match=r"needs confluent-kafka. Install it with pip install skewless\[kafka\]"):
         open_target("kafka://host:1/clicks", make_feed(stream="zipf", tuples=1))

@@ -39,7 +39,7 @@ class Recorder(Target):
         self.keys: list[Any] = []
         self.times: list[int] = []
         self.sizes: list[int] = []
-        self.closed: list[bool] = []
+        self.closed: list[str] = []
 
     @property
     def label(self) -> str:
@@ -53,8 +53,11 @@ class Recorder(Target):
         self._clock.now += self._cost(len(self.keys))
         return taken
 
-    def close(self, *, hurry: bool = False) -> None:
-        self.closed.append(hurry)
+    def close(self) -> None:
+        self.closed.append("closed")
+
+    def interrupt(self) -> None:
+        self.closed.append("interrupted")
 
 
 def feed_of(n: int, size: int = 1_000, tuples: int | None = None) -> Feed:
@@ -83,7 +86,7 @@ def test_every_row_goes_when_it_is_due(rate: int, n: int, size: int, poisson: bo
     assert all(0 <= sent - when <= TICK for sent, when in zip(target.times, due, strict=True))
     if not poisson:
         assert max(target.sizes) <= rate * TICK // SECOND + 1
-    assert (report.tuples, report.messages, report.ended, target.closed) == (n, n, "complete", [False])
+    assert (report.tuples, report.messages, report.ended, target.closed) == (n, n, "complete", ["closed"])
     assert report.behind_s == pytest.approx(TICK / SECOND)
     assert report.seconds == pytest.approx(target.times[-1] / SECOND)
 
@@ -159,7 +162,7 @@ def test_it_stops_between_two_sends_and_delivers_what_was_sent() -> None:
     clock = Clock()
     target = Recorder(clock)
     report = run(feed_of(100_000), target, clock, Steady(rate=1_000), stop=lambda: clock.now > 9 * SECOND)
-    assert (report.ended, report.tuples, target.closed) == ("interrupted", len(target.keys), [True])
+    assert (report.ended, report.tuples, target.closed) == ("interrupted", len(target.keys), ["interrupted"])
     assert target.keys == list(range(1_999))
     idle = run(feed_of(5), Recorder(clock), clock, Steady(rate=1), stop=lambda: True)
     assert (idle.ended, idle.tuples, idle.asked) == ("interrupted", 0, None)
@@ -181,7 +184,7 @@ def test_a_reader_that_has_gone_is_an_end() -> None:
 
     target = Recorder(clock, cost=cost, room=10)
     report = run(feed_of(1_000), target, clock)
-    assert (report.ended, report.tuples, target.closed) == ("closed", 100, [False])
+    assert (report.ended, report.tuples, target.closed) == ("closed", 100, ["closed"])
 
 
 def test_any_other_failure_closes_the_target_as_well() -> None:
@@ -193,7 +196,7 @@ def test_any_other_failure_closes_the_target_as_well() -> None:
     target = Recorder(clock, cost=cost)
     with pytest.raises(SkewlessError):
         run(feed_of(10), target, clock)
-    assert target.closed == [False]
+    assert target.closed == ["closed"]
 
 
 def test_progress_is_told_now_and_then() -> None:

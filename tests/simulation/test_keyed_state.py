@@ -32,7 +32,8 @@ from skewless import (
 from skewless.groupings import Coordinated
 from skewless.hashing import make_salt, random_word
 from skewless.processors.substreams import representatives, substreams_of
-from skewless.simulation.keyed_state import HANDOFFS, KeyedState, StateResult
+from skewless.simulation import KeyedState, StateResult
+from skewless.simulation.keyed_state import HANDOFFS
 from skewless.streams import Zipf
 from skewless.streams.arrivals import Ramp, Steady
 
@@ -312,7 +313,7 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
 
 
 def test_groupings_that_spread_keys_are_refused() -> None:
-    with pytest.raises(SkewlessError, match="state needs a grouping with one owner per key, and 'shuffle' spreads"):
+    with pytest.raises(SkewlessError, match="state needs a grouping with one owner per key; 'shuffle' spreads"):
         Simulation(Shuffle(workers=3), Zipf(), state=KeyedState())
 
 

@@ -22,7 +22,7 @@ from naive.datasets import (
 )
 from skewless.errors import SkewlessError
 from skewless.groupings import make_grouping
-from skewless.simulation.simulator import Simulation, simulate
+from skewless.simulation import Simulation, simulate
 from skewless.streams import (
     Clickstream,
     ElectionHashtags,

@@ -15,8 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from skewless.errors import ConfigurationError, SetupError
 from skewless.groupings import Grouping, make_grouping
-from skewless.simulation.keyed_state import KeyedState
-from skewless.simulation.simulator import Simulation
+from skewless.simulation import KeyedState, Simulation
 from skewless.streams import KeyFile, Stream, Topics, make_stream
 from skewless.streams.arrivals import Arrivals, Ramp, Steady
 

@@ -1,4 +1,4 @@
-"""`skewless pack`: an environment for executors that have none."""
+"""`skewless pack`: an environment for executors that lack one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def pack_command(
     archive: Annotated[Path, typer.Argument(help="The archive to write: NAME.tar.gz.")],
     also: Annotated[
         list[str] | None,
-        typer.Option("--with", help="A distribution to pack besides, with all that it asks for. Repeatable."),
+        typer.Option("--with", help="Another distribution to pack, with its requirements. Repeatable."),
     ] = None,
     level: Annotated[int, typer.Option(help="Compression: 0 is fast and large, 9 slow and small.")] = 1,
     as_json: options.Json = False,
 ) -> None:
-    """Pack this Python, skewless and all that it needs into an archive for the executors of a cluster.
+    """Pack this Python, skewless and its requirements into an archive for the executors of a cluster.
 
     Example: skewless pack environment.tar.gz --with scipy && skewless run --master spark://host:7077 --archive
     environment.tar.gz --stream country-skew-r80

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from skewless.cli import options
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError
 from skewless.producing import (
     CLOSED,
     INTERRUPTED,
@@ -51,14 +51,14 @@ def produce_command(
         str,
         typer.Option(
             help="What a message is: keys; records with all their columns (a trade, a tweet, a row of CSV or Parquet); "
-            "or lines, of a file, as they are."
+            "or the lines of a file as they are."
         ),
     ] = KEYS,
     rate: Annotated[
         str | None,
         typer.Option(
             help="Tuples per second; 1000..16000 grows from the first to the second over the stream, 'own' is the "
-            "stream's own rate (topics). Default: as fast as they are taken."
+            "stream's own rate (topics). Default: as fast as the target takes them."
         ),
     ] = None,
     poisson: options.Poisson = False,
@@ -67,24 +67,25 @@ def produce_command(
         str | None,
         typer.Option(
             "--format",
-            help="text, json or csv; default: as the file's ending says, else text, or json for records with columns.",
+            help="text, json or csv; default: by the file's suffix, else text, or json for records with columns.",
         ),
     ] = None,
     keyed: Annotated[
         bool,
         typer.Option(
-            "--keyed", help="The key is the message's key, too: Kafka then keeps a key in one partition. Else in turn."
+            "--keyed",
+            help="Use the key as the message's key: Kafka then keeps each key in one partition. Default: in turn.",
         ),
     ] = False,
     partitions: Annotated[
-        int | None, typer.Option(help="Make the topic, if it is not there, with so many partitions.")
+        int | None, typer.Option(help="Create the topic, if it does not exist, with this many partitions.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     seed: options.Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor summary.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Send the tuples of a stream or a file at a steady rate, and say in the end which rate was reached.
+    """Send the tuples of a stream or a file at a given rate, and report the rate that was reached.
 
     skewless produce --stream country-skew-r80 --to kafka://localhost:9092/clicks --partitions 5 --rate 9000
 
@@ -98,7 +99,7 @@ def produce_command(
     source = None if stream is None else make_stream(stream)
     arrivals = None if rate is None else replace(options.parse_rate(rate, source), poisson=poisson)
     if poisson and rate is None:
-        raise SkewlessError("--poisson says how tuples come at a rate: give --rate as well")
+        raise ConfigurationError("{poisson} needs a {rate}", subject="poisson", hint="set {rate} as well")
     target = open_target(
         to, feed, form=form, key=_message_key(feed, key) if keyed else None, partitions=partitions, force=force
     )
@@ -115,17 +116,19 @@ def produce_command(
 
 
 def _message_key(feed: Feed, column: str | None) -> str:
-    """Find the column of the message's key."""
+    """Return the column of the message's key."""
     if feed.part == KEYS:
         return feed.columns[0]
     if column is None:
-        raise SkewlessError(f"--keyed: name the column of {feed.label} that holds the key (--key)")
+        raise ConfigurationError(
+            f"{{keyed}} needs the column of {feed.label} that holds the key", subject="keyed", hint="set {key} as well"
+        )
     return column
 
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end it in good order; the second is an ordinary one."""
+    """Let the first Ctrl-C end it gracefully; the second has its usual effect."""
     asked = False
 
     def ask(_: int, __: FrameType | None) -> None:
@@ -142,7 +145,7 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _progress_bar(feed: Feed, *, shown: bool) -> Iterator[Callable[[Progress], None]]:
-    """Show on standard error, if that is a terminal, how far it is."""
+    """Show progress on standard error if that is a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -156,7 +159,7 @@ def _progress_bar(feed: Feed, *, shown: bool) -> Iterator[Callable[[Progress], N
         yield lambda now: bar.update(task, completed=now.tuples, rate=now.rate, behind=now.behind_s)
 
 
-_ENDS: Final = {INTERRUPTED: " (interrupted)", CLOSED: " (the reader has gone)"}
+_ENDS: Final = {INTERRUPTED: " (interrupted)", CLOSED: " (the reader closed the pipe)"}
 
 
 def _print(report: Produced, console: Console) -> None:
@@ -172,7 +175,7 @@ def _print(report: Produced, console: Console) -> None:
     if report.behind_s is not None and report.behind_end_s is not None:
         rows["behind"] = f"at most {1000 * report.behind_s:,.0f} ms, in the end {1000 * report.behind_end_s:,.0f} ms"
     if report.failed or report.trouble:
-        rows["not delivered"] = f"{report.failed:,} messages; last trouble: {escape(report.trouble or 'none')}"
+        rows["not delivered"] = f"{report.failed:,} messages; last failure: {escape(report.trouble or 'none')}"
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(f"{escape(report.stream)} to {escape(report.target)}", highlight=False, soft_wrap=True)

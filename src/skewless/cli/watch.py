@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -19,16 +19,27 @@ from rich.table import Table
 from rich.text import Text
 
 from skewless.errors import ConfigurationError
-
-if TYPE_CHECKING:  # it imports the groupings with their kernels, which takes a second that --help can do without
-    from skewless.observing import BatchMetrics, Metrics, Sink
+from skewless.observing import (
+    BatchMetrics,
+    InfluxSink,
+    LogSink,
+    Metrics,
+    Observer,
+    PrometheusSink,
+    Query,
+    Sink,
+)
+from skewless.observing.log import LOGGER
+from skewless.observing.observer import SETTLE_S
+from skewless.observing.prometheus import host_and_port
+from skewless.storage import Ledger
 
 _BAR: Final = 40
 _MOST_BARS: Final = 24
 _LONGEST_KEY: Final = 20
 _HISTORY: Final = 40
 _STEPS: Final = "▁▂▃▄▅▆▇█"
-_View = Callable[[Sequence["BatchMetrics"]], None]
+_View = Callable[[Sequence[BatchMetrics]], None]
 
 _ROWS: Final[tuple[tuple[str, Callable[[Metrics], str]], ...]] = (
     ("tuples", lambda metrics: f"{metrics.tuples:,}"),
@@ -88,10 +99,6 @@ def watch_command(
 
     Example: skewless watch /shared/ledger --quiet --prometheus 9108 --influx 'http://localhost:8086?db=skewless'
     """
-    from skewless.observing import Observer, Query  # noqa: PLC0415 - as above
-    from skewless.observing.observer import SETTLE_S  # noqa: PLC0415 - as above
-    from skewless.storage import Ledger  # noqa: PLC0415 - as above
-
     _check_options(interval, as_json=as_json, once=once, quiet=quiet, prometheus=prometheus, writes=bool(influx or log))
     observer = Observer(Ledger(uri=ledger))
     query = Query.of(observer.ledger, name, _parse_tags(tags))
@@ -149,9 +156,6 @@ def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, qui
 
 def open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
     """Return the sinks that were asked for; the stack closes them."""
-    from skewless.observing import InfluxSink, LogSink, PrometheusSink  # noqa: PLC0415 - as above
-    from skewless.observing.prometheus import host_and_port  # noqa: PLC0415 - as above
-
     sinks: list[Sink] = []
     if influx is not None:
         sinks.append(InfluxSink(influx))
@@ -177,8 +181,6 @@ class _StderrHandler(logging.Handler):
 
 @contextmanager
 def _logging_to_stderr() -> Iterator[None]:
-    from skewless.observing.log import LOGGER  # noqa: PLC0415 - as above
-
     logger, handler = logging.getLogger(LOGGER), _StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(query)s %(message)s"))
     level, propagate = logger.level, logger.propagate

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 
 class Target(ABC):
-    """Takes rows in their order, at the speed it can."""
+    """Takes rows in order, as fast as it can."""
 
     failed: int = 0
-    """Messages that were taken and then not delivered."""
+    """Messages that were accepted but not delivered."""
     trouble: str | None = None
-    """What went wrong last, in words."""
+    """The last failure, in words."""
 
     @property
     @abstractmethod
@@ -22,11 +22,15 @@ class Target(ABC):
 
     @abstractmethod
     def send(self, rows: pa.RecordBatch) -> int:
-        """Take the first of these rows and say how many: fewer than all where there is no room yet.
+        """Take the first of these rows and return how many: fewer than all if there is no room yet.
 
-        It may wait for room, but only for a moment, so that whoever sends can still be stopped.
+        It may wait for room, but only for a moment, so that the sender can still be interrupted.
         """
 
     @abstractmethod
-    def close(self, *, hurry: bool = False) -> None:
-        """Deliver what was taken and let go of everything; in a hurry, do not wait long."""
+    def close(self) -> None:
+        """Deliver all rows that were taken, and release all resources."""
+
+    def interrupt(self) -> None:
+        """Close without waiting long for rows that are not delivered yet."""
+        self.close()

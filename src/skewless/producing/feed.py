@@ -1,4 +1,4 @@
-"""What a producer sends, row by row: the keys or records of a stream, or those of a file, or its lines."""
+"""What a producer sends, row by row: the keys or records of a stream or a file, or the lines of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skewless.errors import SkewlessError, UnknownNameError, require_at_least
+from skewless.errors import ConfigurationError, UnknownNameError, require_at_least
 from skewless.streams import KeyFile, Stream, SyntheticStream, make_stream
 from skewless.streams.data_file import DataFile
 
@@ -17,23 +17,29 @@ KEYS: Final = "keys"
 RECORDS: Final = "records"
 LINES: Final = "lines"
 PARTS: Final = (KEYS, RECORDS, LINES)
-"""What can be sent: `keys`, one a message; `records` with all their columns; the `lines` of a file as they are."""
+"""What can be sent: `keys`, one per message; `records` with all their columns; the `lines` of a file as they are."""
 
-_PIECE: Final = 1 << 14  # tuples made at a time: in a moment, so that nobody waits for the next ones
+_PIECE: Final = 1 << 14  # tuples generated at a time: few, so that the next ones never keep the sender waiting
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feed:
-    """Rows to send, each of them a message, in batches that can be gone through once.
+    """Rows to send, each of them a message, in batches that can be read once.
 
     Parameters
     ----------
-    label: the name of the stream or file.
-    part: what is sent of it, one of `PARTS`.
-    columns: of the rows.
-    rows: the rows.
-    tuples: how many tuples the rows stand for together, at most; None where only reading will tell.
-    stride: how many tuples a row stands for; the last row may stand for fewer.
+    label : str
+        Name of the stream or file.
+    part : str
+        What is sent of it, one of `PARTS`.
+    columns : tuple of str
+        Columns of the rows.
+    rows : iterator of RecordBatch
+        The rows.
+    tuples : int or None
+        Number of tuples in all rows, or an upper bound; None if only reading will tell.
+    stride : int
+        Number of tuples in a row; the last row may have fewer.
 
     >>> feed = make_feed(stream="trades-0.01", part="records", tuples=2)
     >>> feed.columns, [row["symbol"] for rows in feed.rows for row in rows.to_pylist()]
@@ -57,11 +63,11 @@ def make_feed(
     tuples: int | None = None,
     seed: int = 0,
 ) -> Feed:
-    """Make a feed of a named stream, or of a file, whose keys are in the column `key` if it has columns."""
+    """Return the feed of a named stream, or of a file, whose keys are in the column `key` if it has columns."""
     if part not in PARTS:
-        raise UnknownNameError("part to send", part, PARTS)
+        raise UnknownNameError("part to send", part, PARTS, subject="send")
     if (stream is None) == (path is None):
-        raise SkewlessError("what to send is one of {stream} and {input}", subject="stream")
+        raise ConfigurationError("exactly one of {stream} and {input} must say what to send", subject="stream")
     require_at_least("seed", seed, 0)
     if tuples is not None:
         require_at_least("tuples", tuples, 1)
@@ -78,11 +84,13 @@ def make_feed(
 def _of_stream(stream: SyntheticStream, part: str, key: str | None, tuples: int | None, seed: int) -> Feed:
     total = stream.length(tuples)
     if part == LINES:
-        raise SkewlessError(f"only a file has lines: send the keys or the records of {stream.label}")
+        raise ConfigurationError(
+            "only a file has lines", subject="send", hint=f"send the keys or the records of {stream.label}"
+        )
     if part == KEYS:
         if key is not None:
-            raise SkewlessError(
-                "{key} names a column of a file, or of records: the keys of a stream have none", subject="key"
+            raise ConfigurationError(
+                "{key} is a column of a file, or of records; the keys of a stream have none", subject="key"
             )
         pieces = (
             _as_keys(stream.slice(start, min(start + _PIECE, total), tuples=total, seed=seed))
@@ -107,16 +115,16 @@ def _of_keys(stream: Stream, tuples: int | None, seed: int) -> Feed:
 
 def _of_lines(file: DataFile, key: str | None, tuples: int | None) -> Feed:
     if file.kind == "parquet":
-        raise SkewlessError(f"{file.path} has no lines: send its keys or its records")
+        raise ConfigurationError(f"{file.path} has no lines", subject="send", hint="send its keys or its records")
     if key is not None:
-        raise SkewlessError("a line has no columns", subject="key", hint="leave out {key}, or send records")
+        raise ConfigurationError("a line has no columns", subject="key", hint="leave out {key}, or send records")
     rows = _first(file.lines(), tuples)
     return Feed(label=Path(file.path).name, part=LINES, columns=("line",), rows=rows, tuples=tuples)
 
 
 def _of_rows(file: DataFile, key: str | None, tuples: int | None) -> Feed:
     if file.kind in {"text", "json"}:
-        raise SkewlessError(f"the records of {file.path} are its lines: send those")
+        raise ConfigurationError(f"the records of {file.path} are its lines", subject="send", hint="send lines")
     columns = file.columns()
     _require_column(file.path, columns, key)
     rows = _first(file.rows(columns), tuples)
@@ -126,7 +134,7 @@ def _of_rows(file: DataFile, key: str | None, tuples: int | None) -> Feed:
 
 def _require_column(what: str, columns: tuple[str, ...] | list[str], key: str | None) -> None:
     if key is not None and key not in columns:
-        raise UnknownNameError(f"column of {what}", key, columns)
+        raise UnknownNameError(f"column of {what}", key, columns, subject="key")
 
 
 def _least(*bounds: int | None) -> int | None:
@@ -138,7 +146,7 @@ def _as_keys(keys: pa.Array) -> pa.RecordBatch:
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
-    """Give the first so many rows, or all."""
+    """Return the first `rows` rows, or all."""
     left = rows
     for batch in batches:
         if left is not None and left <= batch.num_rows:

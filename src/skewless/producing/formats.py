@@ -14,31 +14,27 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from skewless.errors import SkewlessError, UnknownNameError
+from skewless.errors import ConfigurationError, InputError, UnknownNameError
 from skewless.producing.feed import LINES, Feed
 from skewless.streams.data_file import DELIMITERS, KINDS, ending_of
 
 
 class Format(ABC):
-    """Writes rows: as messages that stand alone, or as a block of lines of a file."""
+    """Writes rows: each as a message, or all as a block of lines of a file."""
 
     name: ClassVar[str]
 
-    def header(self, columns: Sequence[str]) -> bytes:  # noqa: ARG002 - only some have one
-        """Give what a file begins with."""
-        return b""
-
     @abstractmethod
     def messages(self, rows: pa.RecordBatch) -> list[bytes]:
-        """Write each row as a message."""
+        """Return each row as a message."""
 
     def block(self, rows: pa.RecordBatch) -> bytes:
-        """Write rows as lines."""
+        """Return rows as lines."""
         return b"".join(message + b"\n" for message in self.messages(rows))
 
 
 class Text(Format):
-    """The one column that there is, as it is.
+    """The only column, as it is.
 
     >>> Text().block(pa.RecordBatch.from_pydict({"key": [7, 12]}))
     b'7\\n12\\n'
@@ -49,18 +45,20 @@ class Text(Format):
     def messages(self, rows: pa.RecordBatch) -> list[bytes]:
         texts = written(rows.column(0))
         if rows.column(0).null_count:
-            raise SkewlessError("a key is null, which text cannot say: write it as json")
+            raise InputError("a key is null, which text cannot represent", subject="form", hint="write it as json")
         return texts
 
     def block(self, rows: pa.RecordBatch) -> bytes:
         block = super().block(rows)
         if block.count(b"\n") != rows.num_rows or b"\r\n" in block:
-            raise SkewlessError("a key has a line break in it, which a line of text cannot have: write it as json")
+            raise InputError(
+                "a key has a line break, which a line of text cannot represent", subject="form", hint="write it as json"
+            )
         return block
 
 
 class Json(Format):
-    """An object a row, with its columns as fields: times as ISO 8601, decimals as text.
+    """One object per row, with its columns as fields: times as ISO 8601, decimals as text.
 
     >>> Json().block(pa.RecordBatch.from_pydict({"key": ["tea", None]}))
     b'{"key":"tea"}\\n{"key":null}\\n'
@@ -75,7 +73,7 @@ class Json(Format):
 
 @dataclass(frozen=True)
 class Csv(Format):
-    """A line a row, and one with the names of the columns before: text in quotes, a null an empty field.
+    """One line per row, after one with the names of the columns: text in quotes, null as an empty field.
 
     >>> Csv().header(["key", "n"]) + Csv().block(pa.RecordBatch.from_pydict({"key": ["tea", None], "n": [1, 2]}))
     b'"key","n"\\n"tea",1\\n,2\\n'
@@ -85,6 +83,7 @@ class Csv(Format):
     name: ClassVar[str] = "csv"
 
     def header(self, columns: Sequence[str]) -> bytes:
+        """Return the line with the names of the columns."""
         return self._lines(pa.schema([(name, pa.string()) for name in columns]).empty_table(), header=True)
 
     def messages(self, rows: pa.RecordBatch) -> list[bytes]:
@@ -92,7 +91,9 @@ class Csv(Format):
 
     def block(self, rows: pa.RecordBatch) -> bytes:
         if rows.num_columns == 1 and rows.column(0).null_count:
-            raise SkewlessError("a key is null, which CSV of one column cannot say: write it as json")
+            raise InputError(
+                "a key is null, which CSV of one column cannot represent", subject="form", hint="write it as json"
+            )
         with _writable(self.name):
             return self._lines(pa.table([_as_string(column) for column in rows.columns], rows.schema.names))
 
@@ -107,27 +108,35 @@ _FORMATS: Final[dict[str, type[Format]]] = {kind.name: kind for kind in (Text, J
 
 
 def choose_format(name: str | None, feed: Feed, path: str = "") -> Format:
-    """Make the format of this name, or else that of the file's ending, or else text where a row has one column.
+    """Return the format of this name, else that of the file's suffix, else text if a row has one column, or JSON.
 
     Lines are text already, whatever the ending.
     """
     kind = KINDS.get(ending_of(path), "")
     if kind == "parquet" and name is None and feed.part != LINES:
-        raise SkewlessError(f"{path}: Parquet cannot be written row by row: choose one of {', '.join(_FORMATS)}")
+        raise ConfigurationError(
+            f"{path}: Parquet cannot be written row by row", subject="form", hint=f"use {', '.join(_FORMATS)}"
+        )
     if name is not None and name not in _FORMATS:
-        raise UnknownNameError("format", name, _FORMATS)
+        raise UnknownNameError("format", name, _FORMATS, subject="form")
     if feed.part == LINES:
         if name not in {None, Text.name}:
-            raise SkewlessError(f"lines are sent as they are: leave out the format {name}, or send records")
+            raise ConfigurationError(
+                "lines are sent as they are", subject="form", hint=f"leave out the format {name}, or send records"
+            )
         return Text()
     chosen = name or kind or (Text.name if len(feed.columns) == 1 else Json.name)
     if chosen == Text.name and len(feed.columns) > 1:
-        raise SkewlessError(f"text has room for one column, and {feed.label} has {', '.join(feed.columns)}: use json")
+        raise ConfigurationError(
+            f"text can represent one column only; {feed.label} has {', '.join(feed.columns)}",
+            subject="form",
+            hint="use json",
+        )
     return Csv(DELIMITERS.get(ending_of(path), ",")) if chosen == Csv.name else _FORMATS[chosen]()
 
 
 def written(column: pa.Array) -> list[Any]:
-    """Write the values of a column as bytes, null as None."""
+    """Return the values of a column as bytes, null as None."""
     with _writable(Text.name):
         plain = _decoded(column)
         return list(
@@ -140,7 +149,7 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 
 def _as_string(column: pa.Array) -> pa.Array:
-    """Give bytes as text, which they may not be."""
+    """Return bytes as text; raise if they are not."""
     plain = _decoded(column)
     return plain.cast(pa.large_string()) if _is_binary(plain.type) else plain
 
@@ -150,14 +159,14 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _as_json(value: Any) -> str:
-    """Write what JSON does not know."""
+    """Return as text what JSON has no type for."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no form")
+    raise TypeError(f"{type(value).__name__} has no text form")
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_as_json)
@@ -165,8 +174,10 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 
 @contextmanager
 def _writable(name: str) -> Iterator[None]:
-    """Say in one line what a format cannot write: bytes that are no text, a list, a number that is not finite."""
+    """Report in one line what a format cannot write: bytes that are not text, a list, an infinite number."""
     try:
         yield
     except (pa.ArrowException, UnicodeError, TypeError, ValueError) as error:
-        raise SkewlessError(f"a value cannot be written as {name}: {str(error).splitlines()[0]}") from error
+        raise InputError(
+            f"a value cannot be written as {name}: {str(error).splitlines()[0]}", subject="form"
+        ) from error

@@ -9,11 +9,11 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from skewless.durations import as_timedelta
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, InputError
 
 SCHEME: Final = "kafka://"
 
-_OWN: Final = ("format", "maxBytes", "timeout")  # options that are ours and not the connector's
+_OWN: Final = ("format", "maxBytes", "timeout")  # our own options, not the connector's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +32,17 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Read kafka://host:port,host:port/topic?option=value."""
+        """Parse kafka://host:port,host:port/topic?option=value."""
         parts = urlsplit(url)
         servers, topic = parts.netloc, parts.path.strip("/")
         if parts.scheme != "kafka" or not servers or "@" in servers:
-            raise SkewlessError("a topic is written as kafka://host:port/topic?option=value; secrets go into options")
+            raise ConfigurationError(
+                "a topic is written as kafka://host:port/topic?option=value; secrets go into options", subject="address"
+            )
         for server in servers.split(","):
             host, _, port = server.rpartition(":")
             if not host or not port.isdigit():
-                raise SkewlessError(f"a broker is written as host:port; got {server!r}")
+                raise ConfigurationError(f"a broker is written as host:port; got {server!r}", subject="address")
         return cls(servers=servers, topic=topic, options=tuple(parse_qsl(parts.query, keep_blank_values=True)))
 
     @property
@@ -49,7 +51,7 @@ class Address:
         return f"{SCHEME}{self.servers}/{self.topic}"
 
     def option(self, name: str, default: str) -> str:
-        """Give one of our own options."""
+        """Return one of our own options."""
         return dict(self.options).get(name, default)
 
     @property
@@ -60,11 +62,11 @@ class Address:
 
     @property
     def timeout(self) -> float:
-        """Seconds to wait for a broker: what `timeout` allows, 10 s."""
+        """Seconds to wait for a broker: the option `timeout`, by default 10 s."""
         return as_timedelta(self.option("timeout", "10s")).total_seconds()
 
     def require_broker(self) -> None:
-        """Refuse, after the time that `timeout` allows, if no broker answers."""
+        """Raise if no broker answers within `timeout`."""
         timeout = self.timeout
         end = time.monotonic() + timeout
         while True:
@@ -76,5 +78,5 @@ class Address:
                     continue
                 return
             if time.monotonic() >= end:
-                raise SkewlessError(f"no broker answers at {self.servers} within {timeout:g} s")
+                raise InputError(f"no broker answers at {self.servers} within {timeout:g} s", subject="address")
             time.sleep(0.2)

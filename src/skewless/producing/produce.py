@@ -1,4 +1,4 @@
-"""Sends rows to a target, each when it is due, and no faster than the target takes them."""
+"""Send rows to a target, each when it is due, and no faster than the target takes them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"
 CLOSED: Final = "closed"
 
-_TICK: Final = 2_000_000  # ns of rows that are sent at once: less costs more calls, more is a burst
-_PIECE: Final = 2_048  # rows that are sent at once at most: behind its schedule it can still be stopped
-_NAP: Final = SECOND // 10  # ns: it looks so often whether it shall stop
-_TELL: Final = SECOND // 4  # ns between two reports of progress
+_TICK: Final = 2_000_000  # ns of rows that are sent together: less needs more calls, more is a burst
+_PIECE: Final = 2_048  # most rows that are sent together, so that it can be stopped even when it is behind schedule
+_NAP: Final = SECOND // 10  # ns between two checks whether to stop
+_REPORT: Final = SECOND // 4  # ns between two reports of progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far it is: tuples sent, tuples per second lately, seconds behind the schedule."""
+    """Tuples sent so far, tuples per second recently, seconds behind schedule."""
 
     tuples: int
     rate: float
@@ -35,17 +35,28 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Produced:
-    """What was sent, how fast, and how far behind.
+    """What was sent, how fast, and how far behind schedule.
 
     Parameters
     ----------
-    stream, part, target: what was sent where.
-    tuples, messages: how many; a message may stand for several tuples.
-    failed: messages that were not delivered, and in `trouble` what went wrong last.
-    seconds: until all of them were delivered; `rate` is tuples per second over that time.
-    asked: tuples per second that the schedule asked for, on average; None without a schedule.
-    behind_s, behind_end_s: how late rows were handed on, at most and in the end; the same.
-    ended: complete, interrupted, or closed by the reader.
+    stream, part, target : str
+        What was sent where.
+    tuples, messages : int
+        How many; a message may have several tuples.
+    failed : int
+        Messages that were not delivered.
+    trouble : str or None
+        The last failure, also if a retry succeeded.
+    seconds : float
+        Until all of them were delivered.
+    rate : float
+        Tuples per second over that time.
+    asked : float or None
+        Tuples per second of the schedule, on average; None without a schedule.
+    behind_s, behind_end_s : float or None
+        How late rows were sent, at most and at the end; None without a schedule.
+    ended : str
+        complete, interrupted, or closed by the reader.
     """
 
     stream: str
@@ -85,7 +96,7 @@ class _Account:
         self.due = 0  # of the last row
         self.behind = 0
         self.longest = 0
-        self._told = (0, 0)
+        self._reported = (0, 0)
 
     @property
     def tuples(self) -> int:
@@ -98,12 +109,12 @@ class _Account:
         self.behind = behind
         self.longest = max(self.longest, behind)
 
-    def tell(self, now: int, progress: Callable[[Progress], None]) -> None:
-        moment, tuples = self._told
-        if now - moment >= _TELL:
+    def report(self, now: int, progress: Callable[[Progress], None]) -> None:
+        moment, tuples = self._reported
+        if now - moment >= _REPORT:
             rate = (self.tuples - tuples) * SECOND / (now - moment)
             progress(Progress(tuples=self.tuples, rate=rate, behind_s=self.behind / SECOND))
-            self._told = (now, self.tuples)
+            self._reported = (now, self.tuples)
 
 
 def produce(
@@ -117,28 +128,40 @@ def produce(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Produced:
-    """Send all rows; tuple i when `arrivals` says, else as fast as the target takes them.
+    """Send all rows, each when it is due, and close the target.
 
-    The schedule is fixed by the first row: a late row makes no other one late, and what the target has held up is made
-    good as soon as it takes rows again. Rows are sent a few milliseconds' worth at a time. The target is closed.
+    The schedule starts with the first row: a late row delays no other, and after a delay the target catches up as fast
+    as it can. Rows that are due within a few milliseconds are sent together.
 
     Parameters
     ----------
-    seed: of arrivals at random.
-    clock, sleep: the time in nanoseconds, and a way to let seconds pass.
-    stop: looked at between sends; when it says so, what was sent is delivered and that is the end.
-    progress: told a few times a second.
+    feed : Feed
+        What is sent.
+    target : Target
+        Where to.
+    arrivals : Arrivals, optional
+        When each tuple is due; by default as soon as the target takes it.
+    seed : int
+        Of random arrivals.
+    clock : callable
+        Returns the time in nanoseconds.
+    sleep : callable
+        Waits for a number of seconds.
+    stop : callable
+        Called between sends; when it returns True, rows already sent are delivered and no more are sent.
+    progress : callable
+        Called a few times per second.
     """
     schedule, account = _Schedule(feed, arrivals, seed), _Account(feed)
-    begin: int | None = None
+    started: int | None = None
     ended = COMPLETE
     try:
         for rows in feed.rows:
             due = schedule.take(rows.num_rows)
-            begin = clock() if begin is None else begin  # not before the first rows are made
+            started = clock() if started is None else started  # not before the first rows are there
             at = 0
             while at < rows.num_rows and not stop():
-                now = clock() - begin
+                now = clock() - started
                 behind = now - int(due[at])
                 if behind < _TICK and arrivals is not None:
                     sleep(min(_TICK - behind, _NAP) / SECOND)
@@ -147,15 +170,18 @@ def produce(
                 taken = target.send(rows.slice(at, min(ready, _PIECE)))
                 at += taken
                 account.add(taken, int(due[at - 1]) if taken else account.due, behind)
-                account.tell(now, progress)
+                account.report(now, progress)
             if at < rows.num_rows:
                 ended = INTERRUPTED
                 break
     except BrokenPipeError:
         ended = CLOSED
     finally:
-        target.close(hurry=stop())
-    seconds = max(0 if begin is None else clock() - begin, 1) / SECOND
+        if stop():
+            target.interrupt()
+        else:
+            target.close()
+    seconds = max(0 if started is None else clock() - started, 1) / SECOND
     paced = arrivals is not None
     return Produced(
         stream=feed.label,

@@ -1,6 +1,8 @@
 """Virtual time: sources, workers, queues and keyed state, with the same numbers on every machine."""
 
 from skewless.simulation.keyed_state import KeyedState, StateResult
-from skewless.simulation.simulator import Result, Simulation, simulate
+from skewless.simulation.result import Result
+from skewless.simulation.simulation import Simulation
+from skewless.simulation.simulator import simulate
 
 __all__ = ["KeyedState", "Result", "Simulation", "StateResult", "simulate"]

@@ -1,7 +1,7 @@
-"""State in the simulator: each substream has some, and it moves to the new owner when its owner changes.
+"""State in the simulator: each substream has some, and it moves when the substream gets another owner.
 
-With `handoff="pause"` a substream stands still while it moves (pause, configure, resume): its tuples are held back
-until the old owner has served those before them and the new owner has its state; all others go on. With
+With `handoff="pause"` a substream is paused while it moves (pause, configure, resume): its tuples are held back until
+the old owner has served those before them and the new owner has its state; all others continue. With
 `handoff="barrier"` nothing is held back: state moves at the boundary of a batch, and the new owner is busy meanwhile.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError, UnknownNameError
+from skewless.errors import ConfigurationError, UnknownNameError
 from skewless.groupings import Grouping
 from skewless.metrics.latency import bucket_of
 from skewless.metrics.load import imbalance, variance
@@ -24,15 +24,15 @@ from skewless.processors.substreams import require_substreams, substreams_of
 
 HANDOFFS: Final = ("pause", "barrier")
 SUBSTREAMS: Final = 100
-"""Substreams where neither the simulation nor the grouping says how many."""
+"""Number of substreams if neither the simulation nor the grouping sets it."""
 
 
 @njit(cache=True)
 def pause(moved: Any, owners: Any, take_ns: Any, now: int, ready: Any, last_done: Any, n_workers: int) -> int:
-    """Give each moved substream the time from which its new owner can serve it; changes `ready` in place.
+    """Compute the time from which the new owner can serve each moved substream; changes `ready` in place.
 
-    A substream can move when its old owner has served what it got of it. A new owner takes its substreams one after
-    the other, in the order in which they can move. Returns for how long substreams stand still from `now` on, summed.
+    A substream can move when its old owner has served all its tuples. A new owner takes its substreams one after the
+    other, in the order in which they can move. Returns for how long substreams are paused from `now` on, summed.
     """
     can_move = np.empty(moved.size, dtype=np.int64)
     for i in range(moved.size):
@@ -55,7 +55,7 @@ def serve_substreams(
 ) -> None:  # fmt: skip
     """Serve tuples in the given order, which is that of their release, each by the owner of its substream.
 
-    Changes `free_at`, `last_done` (of each substream), `buckets` and `totals` (as `simulate.serve`) in place.
+    Changes `free_at`, `last_done` (of each substream), `buckets` and `totals` (as in `simulator.serve`) in place.
     """
     for i in order:
         worker = owners[substreams[i]]
@@ -70,16 +70,20 @@ def serve_substreams(
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedState:
-    """What state keys have and what it costs to move it.
+    """The state of keys, and what it costs to move it.
 
     Parameters
     ----------
-    n_substreams: substreams that keys are hashed to, which have state and move as a whole; None is what the grouping
-        says, or 100 if it does not say.
-    state_s: the state of a substream is as many tuples as it gets in so many seconds, at its rate in the last batch.
-        The paper sets state to a tenth of the data rate.
-    move_ms: the time that it takes to move one tuple of state.
-    handoff: "pause" or "barrier", see the module.
+    n_substreams : int, optional
+        Number of substreams into which keys are hashed, which have state and move as a whole; by default that of the
+        grouping, or 100 if it has none.
+    state_s : float
+        The state of a substream is as many tuples as it gets in this many seconds, at its rate in the last batch. The
+        paper sets state to a tenth of the data rate.
+    move_ms : float
+        Time to move one tuple of state.
+    handoff : {"pause", "barrier"}
+        How state moves, see the module.
     """
 
     n_substreams: int | None = None
@@ -93,49 +97,53 @@ class KeyedState:
         for name in ("state_s", "move_ms"):
             value = getattr(self, name)
             if not (isfinite(value) and 0 <= value <= 1e6):
-                raise SkewlessError(f"{name} must be between 0 and 1000000; got {value}")
+                raise ConfigurationError(subject=name, expected="between 0 and 1000000", value=value)
         if self.handoff not in HANDOFFS:
-            raise UnknownNameError("handoff", self.handoff, HANDOFFS)
+            raise UnknownNameError("handoff", self.handoff, HANDOFFS, subject="handoff")
 
     def substreams_for(self, grouping: Grouping) -> int:
-        """Give the number of substreams that a grouping routes; refuses one that has no owners to move state to."""
+        """Return the number of substreams that a grouping routes; refuse one that spreads keys over workers."""
         if not grouping.single_owner:
-            raise SkewlessError(
-                f"state needs a grouping with one owner per key, and {grouping.name!r} spreads keys over several: "
-                "take key, distribution_aware, even with single_owner=True, or another that says so"
+            raise ConfigurationError(
+                f"state needs a grouping with one owner per key; {grouping.name!r} spreads keys over several workers",
+                subject="grouping",
+                hint="use key, distribution_aware, even with single_owner=True, or another with one owner per key",
             )
         own: int | None = getattr(grouping, "n_substreams", None)
         if own is not None and self.n_substreams not in (None, own):
-            raise SkewlessError(
-                f"n_substreams must be that of the grouping ({own}); got {self.n_substreams}: leave it out, or set both"
+            raise ConfigurationError(
+                f"{{n_substreams}} must be that of the grouping ({own}); got {self.n_substreams}",
+                subject="n_substreams",
+                value=self.n_substreams,
+                hint="leave it out, or set both",
             )
         return own or self.n_substreams or SUBSTREAMS
 
 
 @dataclass(frozen=True)
 class StateResult:
-    """What state and its movement came to. A window is the time between two barriers."""
+    """State and its movement in a simulation. A window is the time between two barriers."""
 
     substreams: int
     handoff: str
     windows: int
-    """Complete ones."""
+    """Number of complete windows."""
     variance_mean: float
-    """Of the variance of the load vector (SLB eq. 1) over windows; workers that an elastic grouping leaves idle do not
-    count."""
+    """Mean over windows of the variance of the load vector (SLB eq. 1), without workers that an elastic grouping leaves
+    idle."""
     variance_std: float
     imbalance_mean: float
-    """Of λ (DAKG eq. 1) over windows, in percent."""
+    """Mean of λ (DAKG eq. 1) over windows, in percent."""
     adaptations: int
     """Barriers at which at least one substream got another owner."""
     moved_tuples: float
     """State moved in all adaptations together (SLB eq. 2)."""
     moved_percent: float
-    """State moved by an adaptation in percent of all state, on average."""
+    """State moved per adaptation, in percent of all state, on average."""
     amortised_percent: float
     """The same, over all windows instead of over adaptations."""
     pause_ms: float
-    """For how long substreams stood still, or new owners were busy with state (handoff "barrier"), summed."""
+    """Time for which substreams were paused, or new owners were busy with state (handoff "barrier"), summed."""
     held: int
     """Tuples that had to wait for state."""
     owners: float
@@ -148,17 +156,17 @@ class StateResult:
 
 @dataclass
 class StatefulWorkers:
-    """The workers of a simulation with state: who owns what, what is held back, what has moved."""
+    """The workers of a simulation with state: owners, tuples that are held back, state that has moved."""
 
     config: KeyedState
     representatives: NDArray[np.uint64]
-    """The hash that stands for each substream."""
+    """A hash in each substream."""
     owners: NDArray[np.int32]
-    """The worker of each substream."""
+    """The owner of each substream."""
     elastic: bool
-    """Workers that own nothing do not count."""
+    """Whether workers that own nothing are left out of the balance."""
     service: NDArray[np.int64]
-    """The time that each worker takes for a tuple, in nanoseconds."""
+    """The service time of each worker, in nanoseconds."""
     batch_ns: int
     buckets: NDArray[np.int64]
     totals: NDArray[np.float64]
@@ -180,7 +188,7 @@ class StatefulWorkers:
         self._waiting = (np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64))
 
     def serve(self, keys: NDArray[np.uint64], arrivals: NDArray[np.int64], until: int) -> None:
-        """Serve what is released before a time, before which no other tuple arrives and no barrier comes."""
+        """Serve the tuples that are released before `until`, before which no other tuple or barrier comes."""
         substreams = substreams_of(keys, self.representatives.size)
         if self._next is not None:
             self._move(*self._next)
@@ -201,7 +209,7 @@ class StatefulWorkers:
         self._waiting = (substreams[later], arrivals[later])
 
     def barrier(self, owners: NDArray[np.int32], now: int) -> None:
-        """End a window; from now on substreams have these owners, and their state moves if another tuple comes."""
+        """End a window; from now on substreams have these owners, and their state moves when another tuple comes."""
         counts = self._in_window
         loads = np.bincount(self.owners, weights=counts, minlength=self.service.size)
         owning = np.bincount(self.owners, minlength=self.service.size) > 0
@@ -231,7 +239,7 @@ class StatefulWorkers:
             self._pause_ns += int(busy.sum())
 
     def finish(self) -> StateResult:
-        """Serve what is still held back, and sum up."""
+        """Serve the tuples that are still held back, and return the result."""
         self._release(*self._waiting, np.iinfo(np.int64).max)
         windows = len(self._variances)
         return StateResult(

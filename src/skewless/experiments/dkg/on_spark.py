@@ -17,7 +17,7 @@ from skewless.experiments.checks import Check, ordered, within
 from skewless.experiments.dkg.simulations import BEST_FIRST, STAND_IN, named_grouping, rows_of
 from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping
-from skewless.simulation.simulator import Simulation, simulate
+from skewless.simulation import Simulation, simulate
 from skewless.streams import make_stream
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import

@@ -18,7 +18,7 @@ from skewless.experiments.base import SIMULATED
 from skewless.experiments.dkg.recorded_streams import RecordedStream, recorded_stream
 from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping, make_grouping
-from skewless.simulation.simulator import Result, Simulation, simulate
+from skewless.simulation import Result, Simulation, simulate
 from skewless.streams import SyntheticStream, make_stream
 
 RELEASED: Final = "dynamic_key, as released"

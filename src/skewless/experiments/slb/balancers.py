@@ -11,8 +11,7 @@ import numpy as np
 
 from skewless.experiments.rows import Row
 from skewless.groupings import Grouping, make_grouping
-from skewless.simulation.keyed_state import KeyedState, StateResult
-from skewless.simulation.simulator import Result, Simulation, simulate
+from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
 from skewless.streams import Stream, Topics
 from skewless.streams.arrivals import Arrivals
 
