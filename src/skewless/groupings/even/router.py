@@ -156,7 +156,7 @@ class EvenRouter(Router[EvenState]):
             Limits(
                 may_move_buckets=False,
                 slack=self._grouping.slack,
-                least=least,
+                least=float(least),  # an int would compile a second kernel
                 budget=self._grouping.max_moved * stretch,
             ),
         )
