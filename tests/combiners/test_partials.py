@@ -194,7 +194,7 @@ def test_a_state_column_may_not_be_named_as_a_key() -> None:
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
-    with pytest.raises(SkewlessError, match="column 'key' is there 2 times"):
+    with pytest.raises(SkewlessError, match="there are 2 columns named 'key'"):
         Partials(pa.schema([("key", pa.int64()), ("key", pa.string())]), ["key"], {"n": Count()})
 
 

@@ -148,9 +148,6 @@ def test_names_that_spark_cannot_tell_apart_are_refused_with_the_right_advice(sp
         "key column 'window' has the name of the column of windows. Rename it before group": lambda: group(
             df, "window"
         ).window("ts", "1 hour"),
-        "column 'skewless_rows' has a name that is used inside. Rename it before group": lambda: group(
-            numbers(spark, skewless_rows="id"), "skewless_rows"
-        ).agg(n=Count()),
         "key column 'k' is named twice. Name it once": lambda: group(df, "k", "k"),
         "input of n column 'x' is ambiguous: there are 'x', 'X'. Rename or drop": lambda: group(both, "k").agg(
             n=Sum("x")

@@ -193,12 +193,14 @@ def test_apply_gives_whole_groups(spark: SparkSession) -> None:
 
 
 def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_path: Any) -> None:
-    df = spark.range(10).select(sf.col("id").alias("key"), sf.array("id").alias("list"), sf.lit("x").alias("name"))
+    df = spark.range(10).select(
+        sf.col("id").alias("key"), sf.create_map("id", "id").alias("map"), sf.lit("x").alias("name")
+    )
     stream = spark.readStream.format("rate").load()
     cases: list[tuple[Any, str]] = [
         (lambda: group(df), "at least one key"),
         (lambda: group(df, "kye"), "unknown key column 'kye': did you mean 'key'?"),
-        (lambda: group(df, "list"), "cannot be a key"),
+        (lambda: group(df, "map"), "cannot be a key"),
         (lambda: group(df, "key", grouping="nothing"), "unknown grouping"),
         (lambda: group(df, "key", workers=0), "workers must be"),
         (lambda: group(df, "key", workers=3, grouping=PartialKey(workers=4)), "set one of them"),

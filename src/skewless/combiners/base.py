@@ -72,6 +72,10 @@ class Combiner(ABC):
     def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:
         """Return the result of each state."""
 
+    def without_ansi(self) -> Combiner:
+        """Return the combiner that does what Spark does in ANSI mode off, where a sum that does not fit is no error."""
+        return self
+
     def native_merge(self, columns: Sequence[str]) -> list[str] | None:  # noqa: ARG002
         """Return `merge` as one Spark SQL aggregate per state field; None where Spark cannot merge these states.
 

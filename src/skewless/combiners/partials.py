@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner
-from skewless.errors import SkewlessError, UnknownNameError, require_at_least
+from skewless.errors import ColumnError, ConfigurationError, SkewlessError, UnknownNameError, require_at_least
 
 COMPACT_ROWS: Final = 65_536
 
 
 def group_rows(keys: Sequence[pa.Array], n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the distinct keys of `n_rows` rows: gives the group of each row, and the first row of each group.
+    """Number the distinct keys of `n_rows` rows; return the group of each row, and the first row of each group.
 
     Keys are equal as in Spark's `groupBy`: null is a value like any other, NaN equals NaN, and -0.0 equals 0.0. Groups
     are numbered in the order of their first rows. Without a key column, all rows are one group.
@@ -48,12 +48,12 @@ def _encoded(key: pa.Array) -> list[tuple[NDArray[np.int64], int]]:
     try:
         encoded = normalised(key).dictionary_encode("encode")
     except pa.ArrowNotImplementedError as error:
-        raise SkewlessError(f"a key of type {key.type} cannot be grouped by. Cast it to a string first") from error
+        raise ColumnError(f"a key of type {key.type} cannot be grouped by", hint="cast it to a string first") from error
     return [(encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary))]
 
 
 def normalised(key: pa.Array) -> pa.Array:
-    """Give equal floats the same bits, as Spark does with what it groups by: 0.0 for -0.0, and one NaN for all."""
+    """Replace equal floats by one of them, as Spark does with what it groups by: 0.0 for -0.0, and one NaN for all."""
     if not pa.types.is_floating(key.type):
         return key
     nan, zero = (pa.scalar(value, key.type) for value in (float("nan"), 0.0))
@@ -63,11 +63,24 @@ def normalised(key: pa.Array) -> pa.Array:
 class Partials:
     """Hold one partial per distinct key: rows or states in, states or results out.
 
-    What comes in is reduced batch by batch and buffered; whenever the buffer exceeds both `compact_rows` and twice the
-    number of groups that there were last time, it is merged to one state per group. Memory is therefore bounded by
-    the number of groups, whatever the number of rows.
+    Input is reduced batch by batch and buffered; whenever the buffer exceeds both `compact_rows` and twice the number
+    of groups at the last compaction, it is merged to one state per group. Memory is therefore bounded by the number of
+    groups, whatever the number of rows.
 
-    `schema` is that of the rows; columns which neither `keys` nor a combiner names are ignored.
+    Parameters
+    ----------
+    schema : pa.Schema
+        The columns of the rows; those that nothing names are ignored.
+    keys : sequence of str
+        The columns that rows are grouped by.
+    combiners : mapping of str to Combiner
+        What is computed, under which names.
+    carried : sequence of str
+        Columns that depend on the key alone, up to equality: each group keeps its first value.
+    reads : mapping of str to sequence of str
+        The columns that a combiner reads, where they are not those of `combiner.columns`.
+    compact_rows : int
+        Rows to buffer before the first compaction.
 
     >>> from skewless.combiners import Count, Sum
     >>> rows = pa.table({"key": ["a", "b", "a"], "x": [1, 2, 3]})
@@ -81,9 +94,9 @@ class Partials:
     """
 
     state_schema: pa.Schema
-    """The key columns, then `<name>__<field>` for each field of each combiner's state."""
+    """The key columns, the carried ones, then `<name>__<field>` for each field of each combiner's state."""
     result_schema: pa.Schema
-    """The key columns, then one column for each combiner's result."""
+    """The key columns, the carried ones, then one column for each combiner's result."""
 
     def __init__(
         self,
@@ -91,20 +104,24 @@ class Partials:
         keys: Sequence[str],
         combiners: Mapping[str, Combiner],
         *,
+        carried: Sequence[str] = (),
+        reads: Mapping[str, Sequence[str]] | None = None,
         compact_rows: int = COMPACT_ROWS,
     ) -> None:
         require_at_least("compact_rows", compact_rows, 1)
         if not keys and not combiners:
-            raise SkewlessError("there is nothing to compute: no key and no combiner")
+            raise ConfigurationError("there is nothing to compute: no key and no combiner")
         self._keys = list(keys)
+        self._carried = list(carried)
         self._combiners = dict(combiners)
+        self._reads = {name: (reads or {}).get(name, combiner.columns) for name, combiner in combiners.items()}
         self._inputs = {
-            name: [_field(schema, column).type for column in combiner.columns] for name, combiner in combiners.items()
+            name: [_field(schema, column).type for column in columns] for name, columns in self._reads.items()
         }
-        read = dict.fromkeys(chain(keys, *(combiner.columns for combiner in combiners.values())))
+        read = dict.fromkeys(chain(keys, carried, *self._reads.values()))
         self._row_schema = pa.schema([_field(schema, column) for column in read])
 
-        key_fields = [_field(schema, key) for key in keys]
+        key_fields = [_field(schema, column) for column in (*keys, *carried)]
         results = [pa.field(name, combiner.result_type(self._inputs[name])) for name, combiner in combiners.items()]
         states = [
             field.with_name(f"{name}__{field.name}")
@@ -122,30 +139,30 @@ class Partials:
 
     @property
     def n_rows(self) -> int:
-        """How many rows were added; states are not rows."""
+        """The number of rows that were added; states are not rows."""
         return self._n_rows
 
     @property
     def n_groups(self) -> int:
-        """How many partials are held: the number of distinct keys after `compact`, never less than it before."""
+        """The number of partials held: that of distinct keys after `compact`, never less than it before."""
         return self._n_buffered
 
     def add_rows(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take in rows: columns are found by their names, and there may be others."""
+        """Add rows: columns are found by their names, and there may be others."""
         columns = _columns(batch, self._row_schema, "rows")
         groups, keys, n_groups = self._group(columns, batch.num_rows)
-        for combiner in self._combiners.values():
-            keys += combiner.add(groups, n_groups, [columns[column] for column in combiner.columns])
+        for name, combiner in self._combiners.items():
+            keys += combiner.add(groups, n_groups, [columns[column] for column in self._reads[name]])
         self._n_rows += batch.num_rows
         self._append(pa.table(keys, schema=self.state_schema))
 
     def add_states(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take in states, as `states` gives them; a key may come more than once."""
+        """Add states, as `states` returns them; a key may occur more than once."""
         columns = _columns(batch, self.state_schema, "states")
         self._append(pa.table(list(columns.values()), schema=self.state_schema))
 
     def compact(self) -> None:
-        """Merge what is held to one state per key."""
+        """Merge all that is held to one state per key."""
         if self._n_buffered == self._n_compacted:
             return
         table = pa.concat_tables(self._buffer)
@@ -157,14 +174,14 @@ class Partials:
         self._n_buffered = self._n_compacted = n_groups
 
     def states(self) -> pa.Table:
-        """Give one state per key, in the order in which the keys came first."""
+        """Return one state per key, in the order of the first occurrences of the keys."""
         self.compact()
         return self._buffer[0] if self._buffer else self.state_schema.empty_table()
 
     def results(self) -> pa.Table:
-        """Give one result per key and combiner, in the order in which the keys came first."""
+        """Return one result per key and combiner, in the order of the first occurrences of the keys."""
         columns = _columns(self.states(), self.state_schema, "states")
-        results = [columns[key] for key in self._keys]
+        results = [columns[column] for column in (*self._keys, *self._carried)]
         for name, combiner in self._combiners.items():
             results.append(combiner.extract([columns[field] for field in self._state_names(name)], self._inputs[name]))
         return pa.table(results, schema=self.result_schema)
@@ -180,7 +197,9 @@ class Partials:
     def _group(self, columns: Mapping[str, pa.Array], n_rows: int) -> tuple[NDArray[np.int64], list[pa.Array], int]:
         keys = [columns[key] for key in self._keys]
         groups, first = group_rows(keys, n_rows)
-        return groups, [normalised(key.take(pa.array(first))) for key in keys], first.size
+        at = pa.array(first)
+        kept = [*(normalised(key.take(at)) for key in keys), *(columns[column].take(at) for column in self._carried)]
+        return groups, kept, first.size
 
     def _state_names(self, name: str) -> list[str]:
         return [f"{name}__{field.name}" for field in self._combiners[name].state_fields(self._inputs[name])]
@@ -190,7 +209,9 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
     if name not in schema.names:
         raise UnknownNameError("column", name, schema.names)
     if schema.names.count(name) > 1:
-        raise SkewlessError(f"column {name!r} is there {schema.names.count(name)} times: rename all but one")
+        raise ColumnError(
+            f"there are {schema.names.count(name)} columns named {name!r}", value=name, hint="rename all but one"
+        )
     return schema.field(name).with_nullable(True).remove_metadata()
 
 
@@ -198,7 +219,9 @@ def _distinct_names(fields: Sequence[pa.Field]) -> pa.Schema:
     names = [field.name for field in fields]
     for name in names:
         if names.count(name) > 1:
-            raise SkewlessError(f"two columns would be named {name!r}, among {', '.join(names)}. Rename a combiner")
+            raise ColumnError(
+                f"two columns would be named {name!r}, among {', '.join(names)}", value=name, hint="rename a combiner"
+            )
     return pa.schema(fields)
 
 
@@ -208,11 +231,15 @@ def _columns(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, what: str) -> 
     for expected in schema:
         got = _field(batch.schema, expected.name)
         if got.type != expected.type:
-            raise SkewlessError(f"column {got.name!r} of the {what} must be of type {expected.type}; got {got.type}")
+            raise ColumnError(f"column {got.name!r} of the {what} must be of type {expected.type}; got {got.type}")
         column: Any = batch[got.name]
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # Arrow cuts what 32-bit offsets cannot address
-            raise SkewlessError(f"column {got.name!r} of the {what} exceeds 2 GiB on one worker. Use more workers")
+            raise SkewlessError(
+                f"column {got.name!r} of the {what} exceeds 2 GiB on one worker",
+                subject="workers",
+                hint="use more {workers}",
+            )
         columns[got.name] = column
     return columns

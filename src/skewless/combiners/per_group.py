@@ -1,7 +1,8 @@
-"""One value per group: what the combiners are made of. Nulls are skipped; groups stand in the order of their ids."""
+"""One value per group: what combiners are made of. Nulls are skipped; results are in the order of the group ids."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -9,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from skewless.errors import SkewlessError
+from skewless.errors import InputError
 
 NUMBERS: Final = "integers, floats and decimals"
 
-_WIDE_DECIMAL: Final = 28  # ten thousand million values of so many digits cannot leave the 38 digits of a decimal128
+_WIDE_DECIMAL: Final = 28  # the sum of ten thousand million values of this many digits fits in a decimal128
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -38,7 +39,7 @@ def count_values(groups: NDArray[np.int64], n_groups: int, column: pa.Array) -> 
 
 
 def doubles_of(column: pa.Array) -> NDArray[np.float64]:
-    """Give numbers of any type as doubles; a null becomes zero, which no sum notices."""
+    """Return numbers of any type as doubles, with 0 for null."""
     doubles = column if pa.types.is_float64(column.type) else column.cast(pa.float64(), safe=False)
     values: NDArray[np.float64] = pc.fill_null(doubles, 0.0).to_numpy(zero_copy_only=False)
     return values
@@ -65,12 +66,14 @@ def sum_integers(groups: NDArray[np.int64], n_groups: int, column: pa.Array) -> 
         high = reduce(groups, n_groups, pc.shift_right(values, 32), "sum")
         high = integers_of(high) + (integers_of(low) >> 32)
         if ((high < -(2**31)) | (high >= 2**31)).any():
-            raise SkewlessError("a sum of integers does not fit in 64 bits. Cast the column to a decimal or a double")
+            raise InputError(
+                "a sum of integers does not fit in 64 bits", hint="cast the column to a decimal or a double"
+            )
     return reduce(groups, n_groups, values, "sum")
 
 
 def integers_of(column: pa.Array) -> NDArray[np.int64]:
-    """Give 64-bit integers as they are, with 0 for null."""
+    """Return 64-bit integers as an array, with 0 for null."""
     values: NDArray[np.int64] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
     return values
 
@@ -82,7 +85,17 @@ def sum_decimals(groups: NDArray[np.int64], n_groups: int, column: pa.Array, res
     try:
         return reduce(groups, n_groups, column, "sum").cast(result)
     except pa.ArrowInvalid as error:
-        raise SkewlessError(f"a sum of decimals does not fit in {result}. Cast the column to a double") from error
+        raise InputError(f"a sum of decimals does not fit in {result}", hint="cast the column to a double") from error
+
+
+def sum_decimals_or_null(
+    groups: NDArray[np.int64], n_groups: int, column: pa.Array, result: pa.DataType
+) -> tuple[pa.Array, pa.Array]:
+    """Sum decimals per group, with null for a sum that has too many digits; return also which those are."""
+    sums = reduce(groups, n_groups, column.cast(pa.decimal256(76, column.type.scale)), "sum")
+    limit = pa.scalar(Decimal(10) ** (result.precision - result.scale), pa.decimal256(76, result.scale))
+    fits = pc.fill_null(pc.less(pc.abs(sums), limit), True)
+    return pc.if_else(fits, sums, None).cast(result), pc.invert(fits)
 
 
 def reduce(

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.combiners.base import Combiner, require_type
@@ -17,7 +18,9 @@ from skewless.combiners.per_group import (
     doubles_of,
     is_number,
     nullable,
+    reduce,
     sum_decimals,
+    sum_decimals_or_null,
     sum_doubles,
     sum_integers,
 )
@@ -62,6 +65,9 @@ class Sum(Combiner):
     def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
         return states[0]
 
+    def without_ansi(self) -> Combiner:
+        return _LenientSum(self.column)
+
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"sum({columns[0]})"]
 
@@ -70,6 +76,45 @@ class Sum(Combiner):
         if pa.types.is_decimal(kind):  # summing sums, Spark adds ten digits once more
             return f"cast({columns[0]} AS decimal({kind.precision}, {kind.scale}))"
         return columns[0]
+
+
+@dataclass(frozen=True)
+class _LenientSum(Sum):
+    """Sum as Spark does in ANSI mode off: integers wrap around, and a decimal that does not fit is null.
+
+    >>> states = _LenientSum("x").add(np.array([0, 0]), 1, [pa.array([2**63 - 1, 2])])
+    >>> _LenientSum("x").extract(states, [pa.int64()]).to_pylist()
+    [-9223372036854775807]
+    """
+
+    def state_fields(self, inputs: Sequence[pa.DataType]) -> list[pa.Field]:
+        own = [pa.field("overflowed", pa.bool_())] if pa.types.is_decimal(inputs[0]) else []
+        return [*super().state_fields(inputs), *own]
+
+    def add(self, groups: NDArray[np.int64], n_groups: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        kind = self.result_type([columns[0].type])
+        if pa.types.is_decimal(kind):
+            return list(sum_decimals_or_null(groups, n_groups, columns[0], kind))
+        if pa.types.is_integer(kind):
+            return [reduce(groups, n_groups, columns[0].cast(pa.int64()), "sum")]
+        return super().add(groups, n_groups, columns)
+
+    def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
+        sums = states[0]
+        if pa.types.is_integer(sums.type):
+            return [reduce(groups, n_groups, sums, "sum")]
+        if not pa.types.is_decimal(sums.type):
+            return super().merge(groups, n_groups, states)
+        merged, overflowed = sum_decimals_or_null(groups, n_groups, sums, sums.type)
+        overflowed = pc.or_(overflowed, pc.fill_null(reduce(groups, n_groups, states[1], "any"), False))
+        return [pc.if_else(overflowed, None, merged), overflowed]
+
+    def native_merge(self, columns: Sequence[str]) -> list[str]:
+        return [f"sum({columns[0]})", *(f"bool_or({column})" for column in columns[1:])]
+
+    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:
+        result = super().native_extract(columns, inputs)
+        return f"if({columns[1]}, NULL, {result})" if len(columns) > 1 else result
 
 
 def _sum(groups: NDArray[np.int64], n_groups: int, column: pa.Array, result: pa.DataType) -> pa.Array:

@@ -54,6 +54,7 @@ class Processing:
     row_schema: the columns that the processor sees, keys included.
     state_columns, output_columns: what the processor keeps and gives.
     on_error: set a row aside for which the processor raises, or let the error through.
+    identified: the key columns that have a column of strings beside them by which keys are compared, `identities`.
     """
 
     processor: Processor
@@ -62,6 +63,7 @@ class Processing:
     state_columns: pa.Schema
     output_columns: pa.Schema
     on_error: OnError = "reject"
+    identified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.on_error not in {"reject", "fail"}:
@@ -84,6 +86,11 @@ class Processing:
         return [self.row_schema.field(key) for key in self.keys]
 
     @property
+    def identities(self) -> list[pa.Field]:
+        """The columns by which keys are compared, where that is not the key itself; rows have them too."""
+        return [pa.field(f"identity:{key}", pa.string()) for key in self.identified]
+
+    @property
     def output_schema(self) -> pa.Schema:
         """The key columns, and what the processor gives."""
         return pa.schema([*self._key_fields, *self.output_columns])
@@ -95,6 +102,7 @@ class Processing:
             [
                 pa.field(HASH, pa.uint64()),
                 *(field.with_name(f"key:{field.name}") for field in self._key_fields),
+                *self.identities,
                 *(field.with_name(f"state:{field.name}") for field in self.state_columns),
                 pa.field(EXPIRES, pa.int64()),
             ]
@@ -181,6 +189,7 @@ class _Batch:
     processing: Processing
     now_ms: int
     keys: list[pa.Array]
+    identities: list[pa.Array]
     hashes: pa.Array
     rows: pa.Table
     bounds: list[tuple[int, int]]
@@ -191,8 +200,12 @@ class _Batch:
     @classmethod
     def of(cls, processing: Processing, rows: pa.Table, states: pa.Table, now_ms: int) -> _Batch:
         columns = [normalised(_joined(states[f"key:{key}"], rows[key])) for key in processing.keys]
+        identities = {field.name: _joined(states[field.name], rows[field.name]) for field in processing.identities}
+        compared = [
+            identities.get(f"identity:{key}", column) for key, column in zip(processing.keys, columns, strict=True)
+        ]
         n_known = states.num_rows
-        groups, first = group_rows(columns, n_known + rows.num_rows)
+        groups, first = group_rows(compared, n_known + rows.num_rows)
         by_group = np.argsort(groups[n_known:], kind="stable")
         ends = np.cumsum(np.bincount(groups[n_known:], minlength=first.size))
         begins = np.concatenate([[0], ends[:-1]]) if ends.size else ends
@@ -208,6 +221,7 @@ class _Batch:
             processing=processing,
             now_ms=now_ms,
             keys=[column.take(pa.array(first[numbers])) for column in columns],
+            identities=[column.take(pa.array(first[numbers])) for column in identities.values()],
             hashes=_joined(states[HASH], rows[HASH]).take(pa.array(first[numbers])),
             rows=rows.select(processing.row_schema.names).take(by_group),
             bounds=[(int(begins[number]), int(ends[number])) for number in numbers],
@@ -273,7 +287,7 @@ class _Batch:
         states = pa.table(
             [
                 self.hashes.take(of),
-                *(key.take(of) for key in self.keys),
+                *(column.take(of) for column in (*self.keys, *self.identities)),
                 *values.columns,
                 pa.array(done.expires, pa.int64()),
             ],

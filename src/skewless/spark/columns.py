@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType, VariantType
 
 from skewless.errors import ColumnError, ConfigurationError, UnknownNameError
 from skewless.processors import Processor
 from skewless.spark.deploy.session import reason_of
 
-_NO_KEYS: Final = (ArrayType, MapType, StructType, VariantType)
+_NO_KEYS: Final = (CalendarIntervalType, MapType, VariantType)
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting that says how many workers there are where nobody else does."""
@@ -62,12 +66,20 @@ def has_watermark(df: DataFrame, time: str) -> bool:
 
 
 def _require_key_type(key: str, kind: DataType) -> None:
-    if isinstance(kind, _NO_KEYS):
+    if not _can_be_key(kind):
         raise ColumnError(
             f"column {key!r} is of type {kind.simpleString()}, which cannot be a key",
             subject="keys",
             hint="extract a string, a number, a date or a timestamp from it first",
         )
+
+
+def _can_be_key(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _can_be_key(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(_can_be_key(field.dataType) for field in kind)
+    return not isinstance(kind, _NO_KEYS)
 
 
 def columns_of(processor: Processor, what: str) -> StructType:
@@ -88,16 +100,35 @@ def columns_of(processor: Processor, what: str) -> StructType:
         ) from error
 
 
+def arrow_schema(schema: StructType, names: Sequence[str] | None = None) -> pa.Schema:
+    """Return a schema as Python sees it, under other names if there are any: timestamps are UTC, whatever the session.
+
+    Session zones may be unknown to Python, may change between two runs, and have hours that come twice.
+    """
+    fields = []
+    for field, name in zip(schema, names or schema.names, strict=True):
+        try:
+            (converted,) = to_arrow_schema(StructType([field]), timezone="UTC")
+        except PySparkTypeError as error:
+            raise ColumnError(
+                f"column {name!r} is of type {field.dataType.simpleString()}, which Python cannot read",
+                value=name,
+                hint="cast the column to a number or a string",
+            ) from error
+        fields.append(converted.with_name(name))
+    return pa.schema(fields)
+
+
 def micros_of(spark: SparkSession, interval: str, *, signed: bool = False) -> int:
-    """Parse an interval as Spark's window does; unless `signed`, it must be positive."""
-    text = interval.replace("'", "''")
+    """Parse an interval as Spark's window does: as a duration; unless `signed`, it must be positive."""
+    text, epoch = interval.replace("'", "''"), "timestamp_ntz'1970-01-01'"
     try:
-        row = spark.sql(f"SELECT unix_micros(timestamp_micros(0) + INTERVAL '{text}') AS us").first()
+        row = spark.sql(f"SELECT ({epoch} + INTERVAL '{text}') - {epoch} AS length").first()
     except Exception as error:
         raise ConfigurationError(
             f"cannot read {interval!r} as a length of time", hint="write for example '30 seconds'"
         ) from error
-    micros = 0 if row is None else int(row["us"])
+    micros = 0 if row is None else row["length"] // timedelta(microseconds=1)
     if micros <= 0 and not signed:
         raise ConfigurationError(f"a length of time must be positive; got {interval!r}")
     return micros

@@ -6,21 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import count
-from math import gcd
-from typing import Any, Final
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from skewless.combiners import Combiner, Count
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.groupings import Auto, Foresighted, Grouping, make_grouping
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
+from skewless.spark.aggregation import WORKER, Aggregation
 from skewless.spark.columns import (
+    arrow_schema,
     columns_of,
     has_watermark,
     micros_of,
@@ -31,27 +30,14 @@ from skewless.spark.columns import (
 )
 from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
-from skewless.spark.merge import (
-    TIME,
-    WINDOW,
-    Merger,
-    OutputMode,
-    Windowing,
-    merge_in_python,
-    merge_natively,
-    quoted,
-    safe_names,
-)
+from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
+from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
 from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
-from skewless.spark.work import PANE, ROWS, Cost, Work
+from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 from skewless.storage.state_store import StateStore
-
-WORKER: Final = "skewless_worker"
-COMBINED: Final = "skewless_result_"
-RESERVED: Final = frozenset({PANE, ROWS, TIME})
 
 
 def group(
@@ -188,33 +174,15 @@ class Grouped:
         """
         by_name = self._named(unnamed, named)
         self._check(by_name)
-        time = [] if self.windowing is None else [self.windowing.time]
-        read = [column for combiner in by_name.values() for column in combiner.columns]
-        columns = list(dict.fromkeys([*self.keys, *time, *read]))
-        inner = _unused_prefix(COMBINED, columns)  # inside the query, results have names that no column has
-        combiners = {f"{inner}{number}": combiner for number, combiner in enumerate(by_name.values())}
-        safe = safe_names(columns)
-        renamed = [sf.col(quoted(column)).alias(name) for column, name in zip(columns, safe, strict=True)]
-        rows = self._watermarked().select(*renamed)
-        inputs = self._arrow(rows.schema, columns)
-        merger = Merger(inputs=inputs, combiners=combiners)
-        work = self._work(columns, combiners, packed=not merger.is_native)
-        schema = from_arrow_schema(work.output_schema(inputs))
-        for name in time:  # the watermark of the rows is that of the partials: Spark finds it by this mark
-            schema[TIME].metadata = rows.schema[safe[columns.index(name)]].metadata
-        partials = self._exchange(rows, safe[: len(self.keys)]).select(*safe).mapInArrow(work, schema)
-        keys = safe_names(self.keys)
-        if merger.is_native:
-            merged = merge_natively(partials, keys, self.windowing, merger)
-        else:
-            results = from_arrow_schema(merger.partials().result_schema)
-            window = [_window_field(self.df.schema[name].dataType) for name in time]
-            output = StructType([*(schema[key] for key in keys), *window, *(results[name] for name in combiners)])
-            ends = any("spark.watermarkDelayMs" in schema[TIME].metadata for _ in time)
-            merged = merge_in_python(partials, keys, self.windowing, merger, output, self.output_mode, ends=ends)
-        kept = [sf.col(name).alias(key) for key, name in zip(self.keys, keys, strict=True)]
-        values = [sf.col(old).alias(name) for old, name in zip(combiners, by_name, strict=True)]
-        return merged.select(*kept, *(WINDOW for _ in time), *values)
+        return Aggregation(
+            df=self._watermarked(),
+            keys=self.keys,
+            combiners=by_name,
+            windowing=self.windowing,
+            routing=self._routing,
+            output_mode=self.output_mode,
+            cost=self.cost,
+        ).result()
 
     def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
         """Print whether the split survives the optimiser in `agg` of these combiners, or of a count if there are none.
@@ -317,12 +285,22 @@ class Grouped:
         safe = safe_names(columns)
         keys = [safe[columns.index(key)] for key in self.keys]
         rows = self.df.select(*(sf.col(quoted(old)).alias(new) for old, new in zip(columns, safe, strict=True)))
+        kinds = {key: self.df.schema[key].dataType for key in self.keys}
+        own = {
+            key: identity(key, kinds[key], sf.col(name))
+            for key, name in zip(self.keys, keys, strict=True)
+            if is_collated(kinds[key]) or not is_grouped_by_arrow(kinds[key])
+        }
+        hashes = [
+            own[key] if is_collated(kinds[key]) else sf.col(name) for key, name in zip(self.keys, keys, strict=True)
+        ]
         processing = Processing(
             processor=processor,
             keys=self.keys,
-            row_schema=self._arrow(rows.schema, columns),
-            state_columns=self._arrow(columns_of(processor, "state")),
-            output_columns=self._arrow(columns_of(processor, "output")),
+            identified=tuple(own),
+            row_schema=arrow_schema(self.df.schema),
+            state_columns=arrow_schema(columns_of(processor, "state")),
+            output_columns=arrow_schema(columns_of(processor, "output")),
             on_error=on_error or ("fail" if rejects is None else "reject"),
         )
         work = StatefulWork(
@@ -337,28 +315,28 @@ class Grouped:
             store=StateStore(uri=state, schema=processing.state_schema) if self.df.isStreaming and state else None,
             rejects=None if rejects is None else BatchDirectory(rejects),
         )
-        routed = worker_and_arrival(keys, self._routing, work.n_substreams)
+        routed = worker_and_arrival(hashes, self._routing, work.n_substreams)
         sent = rows.withColumn(WORKER, routed).select(
             *safe,
             sf.col(f"{WORKER}.worker").alias(WORKER),
             sf.col(f"{WORKER}.arrival").alias(ARRIVAL),
-            sf.xxhash64(*keys).alias(HASH),
+            sf.xxhash64(*hashes).alias(HASH),
             sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
         )
-        exchanged = sent.repartitionById(self.grouping.n_workers, WORKER).select(*safe, ARRIVAL, HASH, CLOCK)
-        output = processing.output_schema
-        named = output.names
-        output = from_arrow_schema(
-            pa.schema([field.with_name(name) for field, name in zip(output, safe_names(named), strict=True)])
+        exchanged = sent.repartitionById(self.grouping.n_workers, WORKER).select(
+            *safe,
+            ARRIVAL,
+            HASH,
+            CLOCK,
+            *(column.alias(f"skewless_id_{number}") for number, column in enumerate(own.values())),
+        )
+        fields = [*(self.df.schema[key] for key in self.keys), *columns_of(processor, "output")]
+        names = safe_names(processing.output_schema.names)
+        output = StructType(
+            [StructField(name, field.dataType, field.nullable) for field, name in zip(fields, names, strict=True)]
         )
         worked = exchanged.mapInArrow(work, output)
-        return worked.select(*(sf.col(new).alias(old) for old, new in zip(named, output.names, strict=True)))
-
-    def _arrow(self, schema: StructType, names: Sequence[str] | None = None) -> pa.Schema:
-        """Return a schema as Spark hands it to Python, under other names if there are any."""
-        timezone = str(self.df.sparkSession.conf.get("spark.sql.session.timeZone"))
-        fields = to_arrow_schema(schema, timezone=timezone)
-        return pa.schema([field.with_name(name) for field, name in zip(fields, names or fields.names, strict=True)])
+        return worked.select(*(sf.col(name).alias(field.name) for field, name in zip(fields, names, strict=True)))
 
     def _event_time(self, time: str | None, watermark: str) -> EventTime | None:
         if time is None:
@@ -387,23 +365,6 @@ class Grouped:
 
     def _with_single_owner(self, auto: Auto) -> Grouped:
         return replace(self, grouping=replace(auto, single_owner=True))
-
-    def _work(self, columns: Sequence[str], combiners: Mapping[str, Combiner], *, packed: bool) -> Work:
-        work = Work(
-            columns=tuple(columns),
-            keys=self.keys,
-            combiners=combiners,
-            cost=self.cost,
-            ledger=self.ledger,
-            packed=packed,
-        )
-        if self.windowing is None:
-            return work
-        spark, windowing = self.df.sparkSession, self.windowing
-        duration = micros_of(spark, windowing.duration)
-        pane = duration if windowing.slide is None else gcd(duration, micros_of(spark, windowing.slide))
-        offset = 0 if windowing.start is None else micros_of(spark, windowing.start, signed=True)
-        return replace(work, time=windowing.time, pane_us=pane, offset_us=offset)
 
     def _named(self, unnamed: Sequence[Combiner], named: Mapping[str, Combiner]) -> dict[str, Combiner]:
         """Return all combiners by the name of their column; refuse names that Spark could not tell apart."""
@@ -436,12 +397,6 @@ class Grouped:
                 )
             for column in combiner.columns:
                 require_column(self.df, column, f"input of {name}")
-        for column in (*self.keys, *(column for combiner in combiners.values() for column in combiner.columns)):
-            if column in RESERVED:
-                raise ColumnError(
-                    f"column {column!r} has a name that is used inside",
-                    hint="rename it before group, with df.withColumnRenamed",
-                )
         require_retry_guards(self.df.sparkSession)
         if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
             raise ConfigurationError(
@@ -478,21 +433,10 @@ class Windowed:
         return self._grouped.agg(*unnamed, **named)
 
 
-def _window_field(time: DataType) -> StructField:
-    return StructField(WINDOW, StructType([StructField("start", time), StructField("end", time)]))
-
-
 def _unused(name: str, columns: Sequence[str]) -> str:
     """Return a column name that starts with `name` and that no column has."""
     taken = {column.lower() for column in columns}
     return next(one for number in count() if (one := f"{name}_{number}" if number else name) not in taken)
-
-
-def _unused_prefix(prefix: str, columns: Sequence[str]) -> str:
-    """Return a prefix that no column starts with."""
-    while any(column.startswith(prefix) for column in columns):
-        prefix += "_"
-    return prefix
 
 
 def _without(worker: str, function: Callable[..., Any]) -> Callable[..., Any]:

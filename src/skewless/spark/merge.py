@@ -1,13 +1,13 @@
 """Merge: the partials of a key, from all workers and all batches, become its result.
 
 Spark merges natively what it can (`native_merge`), in its own state store when it streams. Other states are merged in
-Python: in a batch job by one pass over each partition, in a stream by a function with state per group. For that, the
-states of a partial travel as one binary column, which no conversion on the way can bend.
+Python: in a batch job Spark gathers the states of each group, in a stream there is a function with state per group. The
+data of such a function pass through pandas, so keys, states and results travel as one binary column each: the bytes of
+an Arrow record batch with one row, which no conversion can change, and which run no code when they are read.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -28,6 +29,14 @@ OutputMode = Literal["update", "append"]
 TIME: Final = "skewless_time"
 PACKED: Final = "skewless_states"
 WINDOW: Final = "window"
+START: Final = "skewless_start"
+END: Final = "skewless_end"
+WATERMARK: Final = "spark.watermarkDelayMs"
+UTC: Final = pa.timestamp("us", "UTC")
+
+_RESULT: Final = "skewless_result"
+_STATES: Final = "skewless_gathered"
+_GROUP: Final = "skewless_group"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +50,7 @@ class Windowing:
     watermark: str | None = None
 
     def column(self) -> Column:
-        """Give the window of each partial, under the name that Spark gives it."""
+        """Return the window of each partial, under the name that Spark gives it."""
         return sf.window(TIME, self.duration, self.slide, self.start).alias(WINDOW)
 
 
@@ -55,7 +64,7 @@ def quoted(name: str) -> str:
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Give columns the names under which they go through Python: PySpark stumbles there over dots and backquotes.
+    """Return the names under which columns go through Python: PySpark stumbles there over dots and backquotes.
 
     >>> safe_names(["a.b", "c"])
     ['skewless_0', 'skewless_1']
@@ -63,101 +72,128 @@ def safe_names(names: Sequence[str]) -> list[str]:
     return [f"skewless_{number}" for number in range(len(names))]
 
 
-def merge_natively(
-    partials: DataFrame,
-    keys: Sequence[str],
-    windowing: Windowing | None,
-    merger: Merger,
-) -> DataFrame:
+@dataclass(frozen=True, kw_only=True)
+class Merger:
+    """Merges the states of combiners.
+
+    Parameters
+    ----------
+    inputs : pa.Schema
+        The columns of the rows that states are made of.
+    shown : tuple of str
+        The columns that show a key.
+    combiners : mapping of str to Combiner
+        What is computed.
+    reads : mapping of str to tuple of str
+        The columns that each combiner reads.
+    bound : pa.DataType or None
+        The type of the bounds of windows, None without windows.
+    """
+
+    inputs: pa.Schema
+    shown: tuple[str, ...]
+    combiners: Mapping[str, Combiner]
+    reads: Mapping[str, tuple[str, ...]]
+    bound: pa.DataType | None = None
+
+    def types(self, name: str) -> list[pa.DataType]:
+        """Return the types of the columns that a combiner reads."""
+        return [self.inputs.field(column).type for column in self.reads[name]]
+
+    def states(self, name: str) -> list[pa.Field]:
+        """Return the columns of a combiner's state."""
+        fields = self.combiners[name].state_fields(self.types(name))
+        return [field.with_name(f"{name}__{field.name}") for field in fields]
+
+    @property
+    def state_schema(self) -> pa.Schema:
+        """The columns of all states."""
+        return pa.schema([field for name in self.combiners for field in self.states(name)])
+
+    def is_native(self, name: str) -> bool:
+        """Whether Spark can merge the states of a combiner itself."""
+        return self.combiners[name].native_merge([field.name for field in self.states(name)]) is not None
+
+    def native_columns(self, name: str) -> tuple[list[Column], Column]:
+        """Return the aggregates that merge the states of a combiner in Spark, and what they result in."""
+        columns = [field.name for field in self.states(name)]
+        merged = self.combiners[name].native_merge(columns) or ()
+        result = sf.expr(str(self.combiners[name].native_extract(columns, self.types(name)))).alias(name)
+        return [sf.expr(text).alias(column) for text, column in zip(merged, columns, strict=True)], result
+
+    def partials(self, keys: Sequence[pa.Field] = (), carried: Sequence[str] = ()) -> Partials:
+        """Make an accumulator of states by these columns."""
+        schema = pa.schema([*self.inputs, *keys])
+        return Partials(schema, [key.name for key in keys], self.combiners, carried=carried, reads=self.reads)
+
+
+def merge_natively(partials: DataFrame, by: Sequence[Column], merger: Merger) -> DataFrame:
     """Merge with Spark's own aggregate functions, batch or streaming."""
-    by = [sf.col(quoted(key)) for key in keys] + ([] if windowing is None else [windowing.column()])
-    merged: list[Column] = []
-    results: list[Column] = []
-    for name, combiner in merger.combiners.items():
-        columns = merger.columns(name)
-        references = [quoted(column) for column in columns]
-        for text, column in zip(combiner.native_merge(references) or (), columns, strict=True):
-            merged.append(sf.expr(text).alias(column))
-        results.append(sf.expr(str(combiner.native_extract(references, merger.types(name)))).alias(name))
-    kept = [quoted(key) for key in keys] + ([] if windowing is None else [WINDOW])
-    return partials.groupBy(*by).agg(*merged).select(*kept, *results)
+    columns = [merger.native_columns(name) for name in merger.combiners]
+    merged = partials.groupBy(*by).agg(*(column for aggregates, _ in columns for column in aggregates))
+    kept = merged.columns[: len(by)]
+    return merged.select(*kept, *(result for _, result in columns))
 
 
-def merge_in_python(
+def merge_batch(partials: DataFrame, by: Sequence[Column], merger: Merger, results: StructType) -> DataFrame:
+    """Merge with the combiners' own code; Spark gathers the states of each group."""
+    states = sf.collect_list(sf.struct(*merger.state_schema.names)).alias(_STATES)
+    gathered = partials.groupBy(*by).agg(states)
+    output = StructType([*gathered.drop(_STATES).schema, *results])
+    return gathered.mapInArrow(partial(merge_gathered, merger), output)
+
+
+def merge_stream(
     partials: DataFrame,
     keys: Sequence[str],
     windowing: Windowing | None,
     merger: Merger,
     output: StructType,
     output_mode: OutputMode,
-    *,
-    ends: bool,
 ) -> DataFrame:
-    """Merge packed states with the combiners' own code; `ends` says that a watermark closes windows."""
-    by = list(keys)
+    """Merge packed partials with the combiners' own code and with state per group."""
+    by, ends = list(keys), False
     if windowing is not None:
-        partials = partials.withColumn(WINDOW, windowing.column()).drop(TIME)
-        by.append(WINDOW)
-    columns = [sf.col(quoted(column)) for column in by]
-    if not partials.isStreaming:
-        return partials.repartition(*columns).mapInArrow(partial(merge_partition, merger, by), output)
+        metadata = partials.schema[TIME].metadata
+        window = [sf.unix_micros(sf.col(WINDOW)[bound]) for bound in ("start", "end")]
+        # Spark drops what came too late by the column that has this mark, and compares its microseconds.
+        bounds = [window[0].alias(START), window[1].alias(END, metadata=metadata)]
+        partials = partials.withColumn(WINDOW, windowing.column()).select(*keys, PACKED, *bounds)
+        by += [START, END]
+        ends = WATERMARK in metadata
     timeout = GroupStateTimeout.EventTimeTimeout if ends else GroupStateTimeout.NoTimeout
     update = partial(merge_group, merger, by, output_mode, ends)
-    return partials.groupBy(*columns).applyInPandasWithState(update, output, "states binary", output_mode, timeout)
+    merged = partials.groupBy(*by).applyInPandasWithState(
+        update, f"{_RESULT} binary", "states binary", output_mode, timeout
+    )
+    return merged.mapInArrow(partial(unpack_results, merger), output)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Merger:
-    """Knows the states of combiners: `inputs` is the schema of the columns that these read."""
-
-    inputs: pa.Schema
-    combiners: Mapping[str, Combiner]
-
-    def types(self, name: str) -> list[pa.DataType]:
-        """Give the types of the columns that a combiner reads."""
-        return [self.inputs.field(column).type for column in self.combiners[name].columns]
-
-    def columns(self, name: str) -> list[str]:
-        """Name the columns of a combiner's state."""
-        return [f"{name}__{field.name}" for field in self.combiners[name].state_fields(self.types(name))]
-
-    @property
-    def is_native(self) -> bool:
-        """Whether Spark can merge all of these states itself."""
-        return all(combiner.native_merge(self.columns(name)) is not None for name, combiner in self.combiners.items())
-
-    def partials(self, keys: Sequence[pa.Field] = ()) -> Partials:
-        """Make an accumulator of states under these keys."""
-        schema = pa.schema([*keys, *(field for field in self.inputs if field.name not in {key.name for key in keys})])
-        return Partials(schema, [key.name for key in keys], self.combiners)
-
-    def unpack(self, packed: pa.Array, keys: Sequence[pa.Field] = (), columns: Sequence[pa.Array] = ()) -> pa.Table:
-        """Make a table of states, under its key columns, of packed ones."""
-        schema = self.partials(keys).state_schema
-        fields = list(schema)[len(keys) :]
-        rows = [pickle.loads(states) for states in packed.to_pylist()]  # noqa: S301 - written by `pack`
-        states = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(fields)]
-        return pa.table([*columns, *states], schema=schema)
+def pack(rows: pa.Table) -> pa.Array:
+    """Turn each row into one binary value."""
+    batches = rows.combine_chunks().to_batches()
+    packed = (batch.slice(i, 1).serialize() for batch in batches for i in range(batch.num_rows))
+    return pa.array((buffer.to_pybytes() for buffer in packed), pa.binary())
 
 
-def pack(states: pa.Table) -> pa.Array:
-    """Make one binary value of each row of states."""
-    columns = [column.to_pylist() for column in states.columns]
-    rows = zip(*columns, strict=True) if columns else ((),) * states.num_rows
-    return pa.array([pickle.dumps(row, protocol=5) for row in rows], pa.binary())
+def unpack(packed: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """Turn what `pack` returned into rows again."""
+    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(row), schema) for row in packed], schema)
 
 
-def merge_partition(merger: Merger, by: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge the packed states of one partition, which holds every partial of its groups."""
-    partials: Partials | None = None
+def merge_gathered(merger: Merger, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge the states that Spark has gathered, a list for each group."""
     for batch in batches:
-        columns = [batch.column(name) for name in by]
-        keys = [pa.field(f"skewless_by_{number}", column.type) for number, column in enumerate(columns)]
-        if partials is None:
-            partials = merger.partials(keys)
-        partials.add_states(merger.unpack(batch.column(PACKED), keys, columns))
-    if partials is not None:
-        yield from partials.results().rename_columns([*by, *merger.combiners]).to_batches()
+        partials = merger.partials([pa.field(_GROUP, pa.int64())])
+        gathered = batch.column(_STATES)
+        states = pa.RecordBatch.from_struct_array(gathered.flatten())
+        groups = pc.list_parent_indices(gathered).cast(pa.int64())
+        partials.add_states(conform(states, merger.state_schema).append_column(_GROUP, groups))
+        results = partials.results().drop_columns(_GROUP)  # in the order of the groups
+        keys = pa.Table.from_batches([batch.drop_columns(_STATES)])
+        yield from pa.table(
+            [*keys.columns, *results.columns], names=[*keys.column_names, *results.column_names]
+        ).to_batches()
 
 
 def merge_group(
@@ -169,33 +205,48 @@ def merge_group(
     frames: Iterator[pd.DataFrame],
     state: GroupState,
 ) -> Iterator[pd.DataFrame]:
-    """Merge what a micro-batch brings for one group into its state; give the result as the output mode asks.
+    """Merge the partials of one group in a micro-batch into its state; return the result that the output mode requires.
 
     Spark has filtered out what came too late. A window that the watermark has passed since then closes at once.
     """
-    partials = merger.partials()
+    partials = merger.partials(carried=merger.shown)
     packed = [state.get[0]] if state.exists else []
     if not state.hasTimedOut:
         packed += [states for frame in frames for states in frame[PACKED]]
-    partials.add_states(merger.unpack(pa.array(packed, pa.binary())))
-    end_ms = _window_end(key[by.index(WINDOW)]) if ends else 0
+    partials.add_states(unpack(packed, partials.state_schema))
+    bounds = [int(key[by.index(bound)]) if bound in by else 0 for bound in (START, END)]
+    end_ms = -(-bounds[1] // 1000)
     is_over = state.hasTimedOut or (ends and end_ms <= state.getCurrentWatermarkMs())
     if is_over and state.exists:
         state.remove()
     elif not is_over:
         state.update((pack(partials.states())[0].as_py(),))
-        if ends:
-            state.setTimeoutTimestamp(end_ms)
+        if ends:  # a group times out when the watermark is greater, a window closes when it is equal as well
+            state.setTimeoutTimestamp(max(1, end_ms - 1))
     if is_over if output_mode == "append" else not state.hasTimedOut:
-        result = partials.results().to_pylist()[0]
-        yield pd.DataFrame(
-            {
-                **{name: [value] for name, value in zip(by, key, strict=True)},
-                **{name: pd.Series([value], dtype=object) for name, value in result.items()},
-            }
-        )
+        result = partials.results()
+        for name, bound in zip((START, END), bounds, strict=True):
+            result = result.append_column(name, pa.array([bound]))
+        yield pd.DataFrame({_RESULT: [pack(result)[0].as_py()]})
 
 
-def _window_end(window: Any) -> int:
-    end = window["end"] if isinstance(window, dict) else window.end
-    return int(pd.Timestamp(end).timestamp() * 1000)
+def unpack_results(merger: Merger, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn the packed results of `merge_group` into columns: keys, the window if there is one, results."""
+    bounds = [pa.field(name, pa.int64()) for name in (START, END)]
+    schema = pa.schema([*merger.partials(carried=merger.shown).result_schema, *bounds])
+    for batch in batches:
+        rows = unpack(batch.column(_RESULT).to_pylist(), schema).combine_chunks()
+        columns = {name: rows[name] for name in merger.shown}
+        if merger.bound is not None:
+            times = [rows[name].combine_chunks().view(merger.bound) for name in (START, END)]
+            columns[WINDOW] = pa.StructArray.from_arrays(times, names=["start", "end"])
+        yield from pa.table({**columns, **{name: rows[name] for name in merger.combiners}}).to_batches()
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rename the columns of a batch and cast their types: timestamps come in the session's zone, and leave in UTC."""
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -115,7 +115,7 @@ class Routing:
         return begin(self.grouping, self.ledger, self.seed, batch, source)
 
 
-def worker_column(keys: Sequence[str], routing: Routing) -> Column:
+def worker_column(keys: Sequence[str | Column], routing: Routing) -> Column:
     """Return the column of the worker that each row goes to."""
 
     def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
@@ -128,7 +128,7 @@ def worker_column(keys: Sequence[str], routing: Routing) -> Column:
     return _column(keys, skewless_route if timed else skewless_route_untimed, "int", timed=timed)
 
 
-def worker_and_arrival(keys: Sequence[str], routing: Routing, n_substreams: int) -> Column:
+def worker_and_arrival(keys: Sequence[str | Column], routing: Routing, n_substreams: int) -> Column:
     """Return a column of two: `worker`, which owns the row's substream, and `arrival`, the row's place in the order.
 
     Rows are ordered source by source, and within a source as it reads them: the same in every attempt, if the sources
@@ -147,7 +147,9 @@ def worker_and_arrival(keys: Sequence[str], routing: Routing, n_substreams: int)
     return _column(keys, function, "struct<worker int, arrival bigint>", timed=timed)
 
 
-def _column(keys: Sequence[str], function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool) -> Column:
+def _column(
+    keys: Sequence[str | Column], function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool
+) -> Column:
     """Send the hash of each row to Python, with the clock where there is a ledger to write it to, and nothing else."""
     clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
     routed = arrow_udf(function, kind).asNondeterministic()  # type: ignore[call-overload]

@@ -23,6 +23,7 @@ from skewless.errors import SkewlessError
 from skewless.groupings import GROUPINGS, Grouping
 from skewless.processors.processing import END, HASH, Processed, Processing, Reject
 from skewless.processors.substreams import representatives, substreams_of
+from skewless.spark.merge import conform
 from skewless.spark.route import begin, micro_batch
 from skewless.spark.work import Cost, make_report
 from skewless.storage.batch_directory import BatchDirectory
@@ -64,8 +65,9 @@ class EventTime:
 class StatefulWork:
     """What a worker does with its rows; shipped to the executors and called there with Arrow batches.
 
-    A batch has the columns that the processor sees, under other names, and then arrival, hash and clock. Without a
-    `store` it is a batch job: there is no state before, and everything expires in the end.
+    A batch has the columns that the processor sees, under other names, then arrival, hash, clock, and what identifies
+    keys that do not themselves. Without a `store` it is a batch job: there is no state before, and everything expires
+    in the end.
     """
 
     processing: Processing
@@ -93,9 +95,9 @@ class StatefulWork:
 
     def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         """Put the rows together, in their order, with hashes as routers know them."""
-        schema = pa.schema([*self.processing.row_schema, *(pa.field(name, pa.int64()) for name in _ADDED)])
-        named = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
-        rows = pa.Table.from_batches(named, schema)
+        added = [pa.field(name, pa.int64()) for name in _ADDED]
+        schema = pa.schema([*self.processing.row_schema, *added, *self.processing.identities])
+        rows = pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
         hashes = pa.array(rows[HASH].to_numpy().view(np.uint64))
         rows = rows.set_column(rows.schema.get_field_index(HASH), HASH, hashes)
         own = [] if self.order_by is None else [(self.order_by, "ascending")]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,39 +14,47 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from skewless.combiners import Combiner, Count, Max
-from skewless.combiners.partials import Partials
-from skewless.errors import SkewlessError
-from skewless.hashing import hash_keys
-from skewless.spark.merge import PACKED, TIME, pack, safe_names
+from skewless.combiners.partials import Partials, group_rows
+from skewless.errors import ConfigurationError
+from skewless.spark.merge import PACKED, TIME, UTC, conform, pack
 from skewless.spark.route import micro_batch
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport
 
 PANE: Final = "skewless_pane"
 ROWS: Final = "skewless_rows"
+KEY_HASH: Final = "skewless_key_hash"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """A simulated cost per row, for experiments: `ms` milliseconds of sleep, or of busy CPU."""
+    """A simulated cost per row, for experiments.
+
+    Parameters
+    ----------
+    ms : float
+        Milliseconds per row.
+    kind : str
+        "sleep", or "cpu" to keep a core busy.
+    """
 
     ms: float
     kind: Literal["sleep", "cpu"] = "sleep"
 
     def __post_init__(self) -> None:
         if not (isfinite(self.ms) and self.ms >= 0):
-            raise SkewlessError(f"the cost per row must be at least 0 ms; got {self.ms}")
+            raise ConfigurationError(f"the cost per row must be at least 0 ms; got {self.ms}", value=self.ms)
         if self.kind not in {"sleep", "cpu"}:
-            raise SkewlessError(f"the cost per row is 'sleep' or 'cpu'; got {self.kind!r}")
+            raise ConfigurationError(f"the cost per row is 'sleep' or 'cpu'; got {self.kind!r}", value=self.kind)
 
     def pay(self, rows: int) -> None:
-        """Spend the time that so many rows cost."""
+        """Spend the time that these rows cost."""
         seconds = rows * self.ms / 1000
         if self.kind == "sleep":
             time.sleep(seconds)
         else:
-            begin = time.thread_time()
-            while time.thread_time() - begin < seconds:
+            start = time.thread_time()
+            while time.thread_time() - start < seconds:
                 pass
 
 
@@ -55,81 +63,92 @@ class Work:
     """What a worker does with its rows; shipped to the executors and called there with Arrow batches.
 
     A *pane* is the longest stretch of time whose rows lie in the same windows: the window itself if windows do not
-    overlap. A partial carries the latest time among its rows, so that Spark assigns it to windows, and judges its
-    lateness, as it would the rows.
+    overlap. A partial carries the latest time among its rows, so that Spark assigns it to windows, and drops it as too
+    late, as it would the rows.
 
-    `columns` are the names that the columns of a batch have here: on the way they bear `safe_names`.
+    Parameters
+    ----------
+    inputs : pa.Schema
+        The columns of a batch, with names of our own and with timestamps in UTC.
+    keys : tuple of str
+        The columns that identify a key.
+    shown : tuple of str
+        The columns that show it; they may be the same.
+    outputs : tuple of str
+        Those of both that leave with the partials.
+    combiners : mapping of str to Combiner
+        What is computed.
+    reads : mapping of str to tuple of str
+        The columns that each combiner reads.
+    time : str or None
+        The column that windows are cut by.
+    pane_us, offset_us : int
+        The length of panes, and where one of them starts.
+    latest : pa.DataType
+        The type in which the latest time of a partial leaves.
+    packed : bool
+        Whether the columns that show a key, and its states, leave as one binary value.
     """
 
-    columns: tuple[str, ...]
+    inputs: pa.Schema
     keys: tuple[str, ...]
+    shown: tuple[str, ...]
+    outputs: tuple[str, ...]
     combiners: Mapping[str, Combiner]
+    reads: Mapping[str, tuple[str, ...]]
     time: str | None = None
     pane_us: int = 0
     offset_us: int = 0
+    latest: pa.DataType = UTC
+    packed: bool = False
     cost: Cost | None = None
     ledger: Ledger | None = None
-    packed: bool = False
 
-    @property
-    def group_keys(self) -> tuple[str, ...]:
-        return self.keys if self.time is None else (*self.keys, PANE)
-
-    def partials(self, schema: pa.Schema) -> Partials:
-        """Make the accumulator for rows of this schema."""
-        combiners = dict(self.combiners)
+    def partials(self) -> Partials:
+        """Make the accumulator of the rows."""
+        combiners, keys = {**self.combiners, ROWS: Count()}, self.keys
         if self.time is not None:
             combiners[TIME] = Max(self.time)
-            schema = schema.append(pa.field(PANE, pa.int64()))
-        return Partials(schema, self.group_keys, {**combiners, ROWS: Count()})
+            keys = (*keys, PANE)
+        carried = [column for column in self.shown if column not in self.keys]
+        if self.ledger is not None:
+            carried.append(KEY_HASH)
+        schema = self.inputs.append(pa.field(PANE, pa.int64()))
+        return Partials(schema, keys, combiners, carried=carried, reads=self.reads)
 
-    def output_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Give the schema of the partials: keys, the latest time, and the states, each a column or all packed."""
-        states = self.partials(schema).state_schema
-        time = [] if self.time is None else [states.field(_state_of(states, TIME)).with_name(TIME)]
-        columns = (
-            [pa.field(PACKED, pa.binary())] if self.packed else [states.field(name) for name in self._columns(states)]
-        )
-        keys = [states.field(key).with_name(name) for key, name in zip(self.keys, safe_names(self.keys), strict=True)]
-        return pa.schema([*keys, *time, *columns])
-
-    def _columns(self, states: pa.Schema) -> list[str]:
-        """Name the columns that hold the states of the user's combiners."""
-        own = {*self.group_keys, *(name for name in states.names if name.startswith((f"{ROWS}__", f"{TIME}__")))}
-        return [name for name in states.names if name not in own]
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The columns of the partials: those of keys, the latest time, and the states, each a column or all packed."""
+        return self._output(self.partials().states()).schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partials: Partials | None = None
-        schema: pa.Schema | None = None
-        busy = 0.0
+        partials = self.partials()
+        busy, is_idle = 0.0, True
         for batch in batches:
-            begin = time.perf_counter()
-            named = batch.rename_columns(list(self.columns))
-            rows = self._with_pane(named)
-            if partials is None:
-                schema = named.schema
-                partials = self.partials(schema)
-            partials.add_rows(rows)
+            start, is_idle = time.perf_counter(), False
+            partials.add_rows(self._with_pane(conform(batch, self.inputs)))
             if self.cost is not None:
                 self.cost.pay(batch.num_rows)
-            busy += time.perf_counter() - begin
-        if partials is None or schema is None:
+            busy += time.perf_counter() - start
+        if is_idle:
             return
-        begin = time.perf_counter()
+        start = time.perf_counter()
         states = partials.states()
-        busy += time.perf_counter() - begin
+        busy += time.perf_counter() - start
         if self.ledger is not None:
             self._report(states, busy)
-        yield from self._output(states, schema).to_batches()
+        yield from self._output(states).to_batches()
 
-    def _output(self, states: pa.Table, schema: pa.Schema) -> pa.Table:
-        columns = [states.column(key) for key in self.keys]
+    def _output(self, states: pa.Table) -> pa.Table:
+        columns = {name: states[name] for name in self.outputs}
         if self.time is not None:
-            columns.append(states.column(_state_of(states.schema, TIME)))
-        own = states.select(self._columns(states.schema))
-        columns += [pack(own)] if self.packed else own.columns
-        output = self.output_schema(schema)
-        return pa.table(columns, names=output.names).cast(output)
+            columns[TIME] = states[f"{TIME}__max"].cast(self.latest)
+        own = [name for name in states.column_names if name.split("__")[0] in self.combiners]
+        if self.packed:
+            columns[PACKED] = pack(states.select([*self.shown, *own]))
+        else:
+            columns |= {name: states[name] for name in own}
+        return pa.table(columns)
 
     def _with_pane(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.time is None:
@@ -138,19 +157,19 @@ class Work:
         if times.null_count:  # a row without a time lies in no window
             batch = batch.filter(times.is_valid())
             times = batch.column(self.time)
-        micros = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        micros = times.cast(pa.int64()).to_numpy(zero_copy_only=False)
         return batch.append_column(PANE, pa.array((micros - self.offset_us) // self.pane_us))
 
     def _report(self, states: pa.Table, busy: float) -> None:
         context = TaskContext.get()
         if context is None or self.ledger is None:
             return
-        counted = _state_of(states.schema, ROWS)
-        per_key = states.select([*self.keys, counted]).group_by(list(self.keys), use_threads=False)
-        counts = per_key.aggregate([(counted, "sum")])
-        keys = counts.select(list(self.keys))
-        tuples = counts.column(f"{counted}_sum").to_numpy()
-        report = make_report(context.partitionId(), keys, tuples, hash_keys(*keys.columns), busy)
+        keys = [states[key].combine_chunks() for key in self.keys]
+        groups, first = group_rows(keys, states.num_rows)  # a key may have several panes
+        tuples = np.bincount(groups, weights=states[f"{ROWS}__count"].to_numpy()).astype(np.int64)
+        distinct = states.take(pa.array(first))
+        hashes = distinct[KEY_HASH].to_numpy().view(np.uint64)
+        report = make_report(context.partitionId(), distinct.select(self.shown), tuples, hashes, busy)
         self.ledger.write_worker(micro_batch() or 0, report)
 
 
@@ -162,7 +181,7 @@ def make_report(
     busy_s: float,
     **more: int,
 ) -> WorkerReport:
-    """Make the report of a worker on its distinct keys: how many tuples each of them had, and its hash."""
+    """Make the report of a worker on its distinct keys, from the number of rows and the hash of each."""
     top = np.argsort(-tuples, kind="stable")[:TOP]
     return WorkerReport(
         worker=worker,
@@ -171,16 +190,20 @@ def make_report(
         busy_s=busy_s,
         finished_ms=time.time_ns() // 1_000_000,
         hashes=np.sort(hashes)[:SAMPLE],
-        top_keys=[_name(row) for row in keys.take(pa.array(top)).to_pylist()],
+        top_keys=_names(keys.take(pa.array(top))),
         top_counts=tuples[top].tolist(),
         **more,
     )
 
 
-def _state_of(states: pa.Schema, name: str) -> str:
-    """Find the column of a combiner whose state is a single column."""
-    return next(str(column) for column in states.names if column.startswith(f"{name}__"))
+def _names(keys: pa.Table) -> list[str]:
+    """Name keys as text; years that Python's dates do not know are no obstacle."""
+    columns = [[_text(value) for value in column] for column in keys.columns]
+    return [" | ".join(parts) for parts in zip(*columns, strict=True)]
 
 
-def _name(row: dict[str, Any]) -> str:
-    return " | ".join("null" if value is None else str(value) for value in row.values())
+def _text(value: pa.Scalar) -> str:
+    try:
+        return "null" if value.as_py() is None else str(value.as_py())
+    except (ValueError, OverflowError):
+        return str(value.cast(pa.int64()).as_py())

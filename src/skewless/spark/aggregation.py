@@ -1,0 +1,243 @@
+"""The query behind `agg`: rows are routed, become partials on their workers, and are merged.
+
+Columns have names of our own on the way, so that nothing a user calls a column can clash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from skewless.combiners import ApproxDistinct, ApproxTopK, Combiner, Max, Min
+from skewless.errors import ColumnError
+from skewless.spark import keys as key_columns
+from skewless.spark.columns import arrow_schema, micros_of
+from skewless.spark.merge import (
+    TIME,
+    UTC,
+    WINDOW,
+    Merger,
+    OutputMode,
+    Windowing,
+    merge_batch,
+    merge_natively,
+    merge_stream,
+    quoted,
+)
+from skewless.spark.route import Routing, worker_column
+from skewless.spark.work import KEY_HASH, Cost, Work
+
+WORKER: Final = "skewless_worker"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregation:
+    """An aggregation by key, and by window if there is one.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows; a stream has its watermark already.
+    keys : tuple of str
+        The key columns.
+    combiners : mapping of str to Combiner
+        What is computed, under which names.
+    """
+
+    df: DataFrame
+    keys: tuple[str, ...]
+    combiners: Mapping[str, Combiner]
+    windowing: Windowing | None
+    routing: Routing
+    output_mode: OutputMode
+    cost: Cost | None
+
+    def result(self) -> DataFrame:
+        """Return the aggregated DataFrame: keys, the window, and a column for each combiner."""
+        is_ansi = str(self.df.sparkSession.conf.get("spark.sql.ansi.enabled")) == "true"
+        combiners = {
+            f"value_{number}": combiner if is_ansi else combiner.without_ansi()
+            for number, combiner in enumerate(self.combiners.values())
+        }
+        sent = _Sent(self.df)
+        shown = tuple(sent.key(key) for key in self.keys)
+        reads = {
+            name: tuple(sent.input(column, combiner) for column in combiner.columns)
+            for name, combiner in combiners.items()
+        }
+        time = None if self.windowing is None else sent.plain(self.windowing.time)
+        bound = None if time is None else sent.schema.field(time).type
+        merger = Merger(inputs=sent.schema, shown=shown, combiners=combiners, reads=reads, bound=bound)
+        is_native = all(map(merger.is_native, combiners))
+        is_packed = self.df.isStreaming and not is_native
+        ids = tuple(sent.identity(key, for_pandas=is_packed) for key in self.keys)
+        work = Work(
+            inputs=sent.schema if self.routing.ledger is None else sent.schema.append(pa.field(KEY_HASH, pa.int64())),
+            keys=ids,
+            shown=shown,
+            outputs=ids if is_packed else shown,
+            combiners=combiners,
+            reads=reads,
+            time=time,
+            latest=UTC if is_packed or bound is None else bound,
+            packed=is_packed,
+            cost=self.cost,
+            ledger=self.routing.ledger,
+            **self._panes(),
+        )
+        partials = self._exchanged(sent).mapInArrow(work, self._partial_schema(work.output_schema, sent))
+        windows = [] if self.windowing is None else [self.windowing]
+        kinds = [self.df.schema[key].dataType for key in self.keys]
+        keys = [key_columns.received(kind, sf.col(name)) for kind, name in zip(kinds, shown, strict=True)]
+        if is_packed:
+            fields = [*sent.shown.values(), *map(self._window, windows), *self._results(merger)]
+            # To Spark, everything in the result of a stream may be null.
+            output = StructType([StructField(found.name, found.dataType, metadata=found.metadata) for found in fields])
+            merged = merge_stream(partials, ids, self.windowing, merger, output, self.output_mode)
+        else:
+            by = [*map(sf.col, shown), *(windowing.column() for windowing in windows)]
+            merged = (
+                merge_natively(partials, by, merger)
+                if is_native
+                else merge_batch(partials, by, merger, self._results(merger))
+            )
+        values = [sent.decoded(name, reads[name], combiner) for name, combiner in combiners.items()]
+        return merged.select(
+            *(column.alias(key) for key, column in zip(self.keys, keys, strict=True)),
+            *(WINDOW for _ in windows),
+            *(column.alias(name) for name, column in zip(self.combiners, values, strict=True)),
+        )
+
+    def _panes(self) -> dict[str, int]:
+        if self.windowing is None:
+            return {}
+        spark, windowing = self.df.sparkSession, self.windowing
+        duration = micros_of(spark, windowing.duration)
+        pane = duration if windowing.slide is None else gcd(duration, micros_of(spark, windowing.slide))
+        offset = 0 if windowing.start is None else micros_of(spark, windowing.start, signed=True)
+        return {"pane_us": pane, "offset_us": offset}
+
+    def _exchanged(self, sent: _Sent) -> DataFrame:
+        """Return the rows on their workers, with the columns that these read."""
+        rows = self.df.select(*(column.alias(name) for name, column in sent.columns.items()))
+        hashed = [sf.col(name) for name in sent.shown]
+        worker = worker_column(hashed, self.routing)
+        routed = rows.withColumn(WORKER, worker).repartitionById(self.routing.grouping.n_workers, WORKER)
+        own = [] if self.routing.ledger is None else [sf.xxhash64(*hashed).alias(KEY_HASH)]
+        return routed.select(*sent.columns, *own)
+
+    def _partial_schema(self, columns: pa.Schema, sent: _Sent) -> StructType:
+        fields = []
+        for column in from_arrow_schema(columns):
+            known = sent.shown.get(column.name, column)
+            if column.name == TIME and self.windowing is not None:
+                # The watermark of the rows is that of the partials: Spark finds it by this mark.
+                metadata = self.df.schema[self.windowing.time].metadata
+                known = StructField(TIME, column.dataType, column.nullable, metadata)
+            fields.append(known)
+        return StructType(fields)
+
+    def _window(self, windowing: Windowing) -> StructField:
+        bound = self.df.schema[windowing.time].dataType
+        return StructField(WINDOW, StructType([StructField("start", bound), StructField("end", bound)]))
+
+    def _results(self, merger: Merger) -> StructType:
+        """Return the columns that combiners result in when Python merges them."""
+        results, native = from_arrow_schema(merger.partials().result_schema), self._native_schema(merger)
+        return StructType([native[name] if name in native.names else results[name] for name in merger.combiners])
+
+    def _native_schema(self, merger: Merger) -> StructType:
+        """Return the results that Spark could have merged itself, as it describes them: what may be null is its say."""
+        names = [name for name in merger.combiners if merger.is_native(name)]
+        states = from_arrow_schema(pa.schema([state for name in names for state in merger.states(name)]))
+        empty = self.df.sparkSession.range(0).select(
+            *(sf.lit(None).cast(state.dataType).alias(state.name) for state in states)
+        )
+        columns = [merger.native_columns(name) for name in names]
+        if not columns:
+            return StructType()
+        merged = empty.agg(*(column for aggregates, _ in columns for column in aggregates))
+        return merged.select(*(result for _, result in columns)).schema
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """The columns that leave for the workers, by names of our own."""
+
+    df: DataFrame
+    columns: dict[str, Column] = field(default_factory=dict)
+    fields: list[pa.Field] = field(default_factory=list)
+    shown: dict[str, StructField] = field(default_factory=dict)
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self.fields)
+
+    def key(self, key: str) -> str:
+        """Send a key column as it will be shown."""
+        source = self.df.schema[key]
+        if self.df.isStreaming and key_columns.is_collated(source.dataType):
+            raise ColumnError(
+                f"column {key!r} is of type {source.dataType.simpleString()}, by which Spark cannot keep a state",
+                subject="keys",
+                value=key,
+                hint="cast the column to string",
+            )
+        kind = key_columns.sent_type(source.dataType)
+        name = self._add("key", key, key_columns.sent(source.dataType, _column(key)), kind)
+        self.shown[name] = StructField(name, kind, source.nullable, source.metadata)
+        return name
+
+    def identity(self, key: str, *, for_pandas: bool) -> str:
+        """Send what identifies a key, where that is not the key itself."""
+        kind = self.df.schema[key].dataType
+        if (key_columns.is_safe_in_pandas if for_pandas else key_columns.is_grouped_by_arrow)(kind):
+            return self.names["key", key]
+        identity = key_columns.identity(key, kind, _column(key), bytewise=not for_pandas)
+        return self._add("id", key, identity, StringType())
+
+    def plain(self, column: str) -> str:
+        """Send a column as it is."""
+        return self._add("input", column, _column(column), self.df.schema[column].dataType)
+
+    def input(self, column: str, combiner: Combiner) -> str:
+        """Send a column that a combiner reads, so that Python compares its values as Spark does."""
+        kind = self.df.schema[column].dataType
+        if not isinstance(kind, StringType):
+            return self.plain(column)
+        if isinstance(combiner, Min | Max) and kind.collation != "UTF8_BINARY":
+            return self._add("sortable", column, key_columns.sortable(column, kind, _column(column)), StringType())
+        if isinstance(combiner, ApproxDistinct | ApproxTopK) and key_columns.is_collated(kind):
+            raise ColumnError(
+                f"{type(combiner).__name__} compares strings byte by byte; column {column!r} has a collation",
+                value=column,
+                hint="cast the column to string",
+            )
+        return self.plain(column)
+
+    def decoded(self, name: str, reads: tuple[str, ...], combiner: Combiner) -> Column:
+        """Return the result of a combiner as Spark's own function would."""
+        is_encoded = isinstance(combiner, Min | Max) and reads[0].startswith("sortable")
+        kind = self.df.schema[combiner.columns[0]].dataType if is_encoded else None
+        return sf.col(name) if kind is None else key_columns.unsorted(sf.col(name), kind)
+
+    def _add(self, use: str, column: str, value: Column, kind: DataType) -> str:
+        if (use, column) not in self.names:
+            name = f"{use}_{len(self.names)}"
+            self.fields.append(arrow_schema(StructType([StructField(name, kind)]), [column]).field(0).with_name(name))
+            self.columns[name] = value
+            self.names[use, column] = name
+        return self.names[use, column]
+
+
+def _column(name: str) -> Column:
+    return sf.col(quoted(name))
