@@ -152,6 +152,25 @@ def test_key_types(spark: SparkSession, kind: str) -> None:
     ) == as_set(expected)
 
 
+@pytest.mark.parametrize("more", [{}, {"spread": Variance("i")}], ids=["native", "python"])
+def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None:
+    """With ANSI mode off integers wrap around and decimals become null; with it on, both fail as in Spark."""
+    df = spark.range(0, 8, 1, 2).select(
+        (sf.col("id") % 2).alias("k"),
+        sf.lit(2**62).alias("i"),
+        sf.expr("9e37BD").cast("decimal(38,0)").alias("d"),
+    )
+    for sums, functions in (({"s": Sum("i")}, [sf.sum("i").alias("s")]), ({"s": Sum("d")}, [sf.sum("d").alias("s")])):
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        try:
+            got = group(df, "k", workers=3, grouping="SG").agg(**sums, **more).drop(*more)
+            assert as_set(got) == as_set(df.groupBy("k").agg(*functions))
+        finally:
+            spark.conf.unset("spark.sql.ansi.enabled")
+        with pytest.raises(Exception, match=r"does not fit|[Oo]verflow|OVERFLOW|cannot be represented"):
+            group(df, "k", workers=1, grouping="SG").agg(**sums, **more).collect()
+
+
 def test_two_keys_and_odd_names(spark: SparkSession) -> None:
     df = spark.range(100).select(
         (sf.col("id") % 3).alias("a b"), (sf.col("id") % 2).alias("c.d"), sf.col("id").alias("x`y")
@@ -203,7 +222,7 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         (lambda: group(df, "map"), "cannot be a key"),
         (lambda: group(df, "key", grouping="nothing"), "unknown grouping"),
         (lambda: group(df, "key", workers=0), "workers must be"),
-        (lambda: group(df, "key", workers=3, grouping=PartialKey(workers=4)), "set one of them"),
+        (lambda: group(df, "key", workers=3, grouping=PartialKey(workers=4)), "Set one of them"),
         (lambda: group(df, "key").agg(), "at least one combiner"),
         (lambda: group(df, "key").agg(n=Count("nam")), "did you mean 'name'?"),
         (lambda: group(df, "key").agg(n=sf.count("*")), "is not a combiner"),  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from services.kept import given_rows, kept_states, set_aside
 from services.random_owner import Chain, RandomOwner, chained
 from skewless import Auto, Correlation, DistributionAware, Eager, Even, Grouping, Key, PartialKey, SkewlessError
 from skewless.checks import check_grouping
+from skewless.errors import ColumnError
 from skewless.processors import KeyState, Processor, Row
 from skewless.spark import Ledger, group
 
@@ -173,6 +174,68 @@ class Idle(Processor):
         output = {"n": state["n"], "now_ms": state.now_ms}
         state.clear()
         return [output]
+
+
+class Rank(Processor):
+    """Numbers the rows of a key."""
+
+    state = "n bigint"
+    output = "n bigint"
+
+    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
+        for _ in rows:
+            state["n"] = state.get("n", 0) + 1
+            yield {"n": state["n"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("string collate UTF8_LCASE", "'a', 'A', 'b'"),
+        ("string collate UTF8_BINARY_RTRIM", "'a', 'a  ', 'b'"),
+        ("array<double>", "array(0D, null), array(-0D, null), array(0D)"),
+        ("struct<s: string collate UTF8_LCASE>", "struct('a' AS s), struct('A' AS s), null"),
+    ],
+)
+def test_keys_that_are_equal_in_spark_have_one_state(spark: SparkSession, kind: str, values: str) -> None:
+    df = spark.sql(f"SELECT explode(cast(array({values}) AS array<{kind}>)) AS k")
+    result = group(df, "k", workers=3, grouping="key").stateful(Rank())
+    assert (result.schema["k"].dataType, result.schema["k"].nullable) == (
+        df.schema["k"].dataType,
+        df.schema["k"].nullable,
+    )
+    assert sorted(row["n"] for row in result.collect()) == [1, 1, 2]
+
+
+def test_a_collation_that_only_spark_knows_is_refused(spark: SparkSession) -> None:
+    df = spark.sql("SELECT 'a' COLLATE UNICODE_CI AS k")
+    with pytest.raises(ColumnError, match="'k' has the collation UNICODE_CI, which only Spark itself can compare"):
+        group(df, "k", workers=2, grouping="key").stateful(Rank())
+
+
+class Last(Processor):
+    """Tells when a key came before."""
+
+    state = "last timestamp"
+    output = "before timestamp"
+
+    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
+        for row in rows:
+            yield {"before": state.get("last")}
+            state["last"] = row["ts"]
+
+
+def test_the_session_zone_may_change_between_two_runs(spark: SparkSession, tmp_path: Path) -> None:
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        for number, other in enumerate(["America/New_York", "GMT+8"]):  # Python does not know the second
+            spark.conf.set("spark.sql.session.timeZone", other)
+            write(tmp_path / "input", number, [("a", 1, number, number)])
+            run(stateful(read(spark, tmp_path / "input"), tmp_path, Key(workers=WORKERS), Last()), tmp_path)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    (row,) = spark.read.parquet(str(tmp_path / "sink" / "1")).selectExpr("unix_seconds(before) AS before").collect()
+    assert row["before"] == int(MIDNIGHT.timestamp())
 
 
 def test_event_time(spark: SparkSession, tmp_path: Path) -> None:
