@@ -54,7 +54,7 @@ def test_a_plan_with_the_split() -> None:
         (ROUTE, f"{ROUTE}\n{ROUTE}", "evaluated 2 times below an exchange"),
         ("[skewless_route_untimed(", "[skewless_route(x)#1, skewless_route_untimed(", "evaluated 2 times"),
         (ROUTE, "Project [k#1]", "evaluated 0 times below an exchange"),
-        ("MapInArrow Work(", "MapInArrow other(", "no work of skewless stands above the exchange"),
+        ("MapInArrow Work(", "MapInArrow other(", "no work of skewless follows the exchange"),
         ("ShuffleQueryStage 0", "AQEShuffleRead coalesced", "the partitions of the workers are changed"),
         ("ShuffleQueryStage 0", "Exchange SinglePartition", "the partitions of the workers are changed"),
         ("ShuffleQueryStage 0", "Coalesce 2", "the partitions of the workers are changed"),

@@ -1,4 +1,4 @@
-"""Combiners: aggregations whose partial states merge in any order. One each file, one contract (`base.py`)."""
+"""Combiners: aggregations whose partial states merge in any order. One file each, one contract (`base.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMBINERS: Final[dict[str, type[Combiner]]] = {
     combiner.name: combiner
     for combiner in (Count, Sum, Min, Max, Mean, Variance, Vwap, ApproxDistinct, ApproxQuantile, ApproxTopK, Custom)
 }
-"""Every combiner by its name. What stands here is checked by `skewless.checks`."""
+"""Every combiner by its name; `skewless.checks` checks them all."""
 
 __all__ = [
     "COMBINERS",

@@ -51,7 +51,7 @@ class Sketched(Combiner):
 
     @abstractmethod
     def _prepare(self, groups: NDArray[np.int64], values: pa.Array) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Leave out the values that say nothing new, and give the others in the type that the sketch takes."""
+        """Return the values that a sketch needs, in the type that it takes, with their groups."""
 
     @abstractmethod
     def _sketch(self, values: NDArray[Any]) -> bytes:
@@ -63,7 +63,7 @@ class Sketched(Combiner):
 
 
 def cut(groups: NDArray[np.int64], values: NDArray[Any], n_groups: int) -> Iterator[NDArray[Any]]:
-    """Cut an array into the values of each group, in the order in which they stand there.
+    """Yield the values of each group, in their order.
 
     >>> [piece.tolist() for piece in cut(np.array([2, 0, 2]), np.array([7, 8, 9]), 3)]
     [[8], [], [7, 9]]

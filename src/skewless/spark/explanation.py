@@ -20,37 +20,37 @@ _TREE: Final = re.compile(r"^[\s:+|-]*(?:\*\(\d+\) )?!?")
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """What the physical plan of a query shows of its split; `str()` gives it as text.
+    """What the physical plan of a query shows of its split; `str()` renders it as text.
 
     The split is present if there is an exchange by worker id, the routing function is evaluated once below each, and
     each has the work right above it, with its partitions left alone.
     """
 
     nodes: tuple[str, ...]
-    """The plan, a node each; those that run last come first."""
+    """The nodes of the plan; those that run last come first."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Say what is wrong; nothing if the split is present."""
+        """What is wrong; empty if the split is present."""
         exchanges = self._exchanges
         if not exchanges:
             return ("there is no exchange by worker id: all rows of a key meet in one task, or nothing is exchanged",)
         problems = []
-        for begin, at, end in zip([-1, *exchanges], exchanges, [*exchanges[1:], len(self.nodes)], strict=False):
+        for start, at, end in zip([-1, *exchanges], exchanges, [*exchanges[1:], len(self.nodes)], strict=False):
             routes = len(self._routes(at, end))
             if routes != 1:
                 problems.append(f"the routing function is evaluated {routes} times below an exchange, not once")
-            above = self.nodes[begin + 1 : at][::-1]
+            above = self.nodes[start + 1 : at][::-1]
             work = next((number for number, node in enumerate(above) if _WORK.match(node)), None)
             if work is None:
-                problems.append("no work of skewless stands above the exchange by worker id")
+                problems.append("no work of skewless follows the exchange by worker id")
             elif any(node.startswith(("AQEShuffleRead", "Exchange", "Coalesce")) for node in above[:work]):
-                problems.append("the partitions of the workers are changed before the work begins")
+                problems.append("the partitions of the workers are changed before the work starts")
         return tuple(problems)
 
     @property
     def present(self) -> bool:
-        """Whether hot keys are split as the grouping says."""
+        """Whether hot keys are split as the grouping decides."""
         return not self.problems
 
     @property
@@ -87,7 +87,7 @@ class Split:
 
 
 def read_split(df: DataFrame) -> Split:
-    """Look for the split in the physical plan of what `agg` or `apply` gave, or of a query built upon it."""
+    """Return the split in the physical plan of a result of `agg`, `apply` or `stateful`, or of a query on top of it."""
     text = io.StringIO()
     with redirect_stdout(text):  # the only way to the plan that classic Spark and Spark Connect share
         df.explain(mode="simple")
@@ -95,12 +95,18 @@ def read_split(df: DataFrame) -> Split:
 
 
 def explain(df: DataFrame) -> None:
-    """Print whether the split of hot keys survived the optimiser, and where routing, work and merge happen."""
+    """Print whether the split of hot keys survived the optimiser, and where routing, work and merge happen.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The result of `agg`, `apply` or `stateful`, or a query on top of it.
+    """
     print(read_split(df))  # noqa: T201 - as DataFrame.explain does
 
 
 def parse_plan(text: str) -> Split:
-    """Read the text of `DataFrame.explain`; of an adaptive plan that has run, its final form.
+    """Parse the text of `DataFrame.explain`; of an adaptive plan that has run, its final form.
 
     >>> parse_plan("== Physical Plan ==\\n*(1) Project [id#0L]\\n+- *(1) Range (0, 9)").nodes
     ('Project [id#0L]', 'Range (0, 9)')

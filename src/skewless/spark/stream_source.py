@@ -2,8 +2,8 @@
 
 Options: `stream` (a name that `make_stream` knows), `tuples`, `seed`, `sources` (partitions per micro-batch), `batch`
 (tuples per micro-batch), `rate` (tuples per second of event time), `start` (event time of the first tuple, in
-milliseconds since 1970) and `records` (`true` gives the records of a stream whole, such as symbol, price and volume of
-a trade, instead of its keys). Columns: `key`, or those of a record; `ts`, and `position` in the stream. A stream is a
+milliseconds since 1970) and `records` (`true` reads whole records of a stream, such as symbol, price and volume of a
+trade, instead of its keys). Columns: `key`, or those of a record; `ts`, and `position` in the stream. A stream is a
 function of seed and position, so a micro-batch can be read again at any time with the same rows.
 """
 
@@ -22,17 +22,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from skewless.errors import SkewlessError, require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.streams import SyntheticStream, make_stream
 from skewless.streams.base import CHUNK
 
 NAME: Final = "skewless"
-_EPOCH_MS: Final = 1_700_000_000_000  # where event time begins unless told otherwise
+_EPOCH_MS: Final = 1_700_000_000_000  # default start of event time
 
 
 @cache
 def _stream(name: str) -> SyntheticStream:
-    """Make a stream once per process: it keeps a table of its keys, which must not travel with every task."""
+    """Return a stream, made once per process: it keeps a table of its keys, which must not travel with every task."""
     return make_stream(name)
 
 
@@ -50,11 +50,11 @@ class _Settings:
     @classmethod
     def of(cls, options: Any) -> _Settings:
         if "stream" not in options:
-            raise SkewlessError("the source 'skewless' needs the option 'stream', such as 'country-skew-r80'")
+            raise ConfigurationError("the source 'skewless' needs the option 'stream', such as 'country-skew-r80'")
         stream = _stream(options["stream"])
         records = str(options.get("records", "false")).lower()
         if records not in {"true", "false"}:
-            raise SkewlessError(f"option 'records' must be true or false; got {options['records']!r}")
+            raise ConfigurationError(f"option 'records' must be true or false; got {options['records']!r}")
         settings = cls(
             name=options["stream"],
             tuples=_whole(options, "tuples", stream.default_tuples),
@@ -71,7 +71,7 @@ class _Settings:
 
     @property
     def stride(self) -> int:
-        """How many tuples a row stands for."""
+        """The number of tuples in a row."""
         return _stream(self.name).tuples_per_record if self.records else 1
 
     @property
@@ -82,7 +82,7 @@ class _Settings:
         return pa.schema([*map(_decoded, own), time, pa.field("position", pa.int64())])
 
     def rows(self, start: int, stop: int) -> list[pa.Array]:
-        """Give the columns of the rows that begin from position `start` up to `stop`."""
+        """Return the columns of the rows that start at positions from `start` up to `stop`."""
         if self.records:
             return _stream(self.name).records(start, stop, tuples=self.tuples, seed=self.seed).columns  # type: ignore[no-any-return]
         return [_stream(self.name).slice(start, stop, tuples=self.tuples, seed=self.seed)]
@@ -97,7 +97,7 @@ def _whole(options: Any, name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError:
-        raise SkewlessError(f"option {name!r} must be a whole number; got {text!r}") from None
+        raise ConfigurationError(f"option {name!r} must be a whole number; got {text!r}") from None
 
 
 class StreamSource(DataSource):
@@ -124,7 +124,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class _Slice(InputPartition):
-    """The rows of one source: those that begin in start … stop and whose number leaves `source` modulo `sources`."""
+    """The rows of one source: those that start in start … stop and whose number modulo `sources` is `source`."""
 
     start: int
     stop: int
@@ -140,7 +140,7 @@ def _read(settings: _Settings, part: InputPartition) -> Iterator[pa.RecordBatch]
     stride, schema = settings.stride, settings.schema
     for start in range(part.start, part.stop, CHUNK):
         stop = min(start + CHUNK, part.stop)
-        first = -(-start // stride)  # the number of the first row that begins here
+        first = -(-start // stride)  # the number of the first row that starts here
         own = np.arange(first + (part.source - first) % settings.sources, -(-stop // stride), settings.sources)
         micros = settings.start_ms * 1000 + own * stride * 1_000_000 // settings.rate
         taken = [column.take(pa.array(own - first)) for column in settings.rows(start, stop)]

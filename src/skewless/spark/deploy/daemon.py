@@ -1,8 +1,8 @@
 """The process from which Spark forks its Python workers, with everything in place that these will need.
 
-Set as `spark.python.daemon.module`, it spares each new worker more than a second of imports and of Numba's first steps.
-It also spares each task the tenth of a second in which a worker would look for garbage among all that was imported:
-what is there at the fork stays for good.
+Set as `spark.python.daemon.module`, it saves each new worker more than a second of imports and of Numba's start-up, and
+each task the tenth of a second in which a worker would look for garbage among all that was imported: what exists at the
+fork is never collected.
 """
 
 import gc
