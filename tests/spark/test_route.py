@@ -98,7 +98,7 @@ def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: p
 
     monkeypatch.setattr(BatchDirectory, "read", sometimes)
     monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
-    assert int(begin(grouping, ledger, 0, 1, 0).snapshot()["barriers"]) == 1
+    assert begin(grouping, ledger, 0, 1, 0).snapshot().barriers == 1
 
 
 def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
