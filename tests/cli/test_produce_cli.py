@@ -37,7 +37,7 @@ def test_it_says_what_it_reached(capfd: pytest.CaptureFixture[str], tmp_path: Pa
     said = capfd.readouterr()
     assert said.out.count("\n") == 3
     assert "10 in 3 messages" in said.err
-    assert "asked for" in said.err
+    assert "requested" in said.err
     assert "behind" in said.err
     assert produce("--stream", "zipf", "-n", "2", "--to", "-", "--quiet", "--format", "csv") == 0
     said = capfd.readouterr()

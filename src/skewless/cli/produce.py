@@ -171,7 +171,7 @@ def _print(report: Produced, console: Console) -> None:
         "rate": f"{report.rate:,.0f} tuples/s",
     }
     if report.asked is not None:
-        rows["asked for"] = f"{report.asked:,.0f} tuples/s: reached {100 * report.rate / report.asked:.1f} %"
+        rows["requested"] = f"{report.asked:,.0f} tuples/s: reached {100 * report.rate / report.asked:.1f} %"
     if report.behind_s is not None and report.behind_end_s is not None:
         rows["behind"] = f"at most {1000 * report.behind_s:,.0f} ms, in the end {1000 * report.behind_end_s:,.0f} ms"
     if report.failed or report.trouble:

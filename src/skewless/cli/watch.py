@@ -155,7 +155,7 @@ def _choose_view(stack: ExitStack, title: str, *, as_json: bool, once: bool, qui
 
 
 def open_sinks(stack: ExitStack, influx: str | None, prometheus: str | None, *, log: bool) -> list[Sink]:
-    """Return the sinks that were asked for; the stack closes them."""
+    """Return the sinks of the options; the stack closes them."""
     sinks: list[Sink] = []
     if influx is not None:
         sinks.append(InfluxSink(influx))

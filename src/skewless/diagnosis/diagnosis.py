@@ -405,7 +405,7 @@ def _reason(
 
 
 def _partials(dist_cost: float) -> str:
-    """Say what a dist_cost means.
+    """Return what a dist_cost means, in words.
 
     >>> _partials(1.004), _partials(1.04), _partials(3.25)
     ('hardly more partial results', '4 % more partial results', '3.2 partial results per key')

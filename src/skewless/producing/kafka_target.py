@@ -81,7 +81,7 @@ class KafkaTarget(Target):
         return self._address.label
 
     def send(self, rows: pa.RecordBatch) -> int:
-        """Give rows to the client, as many as its queue has room for."""
+        """Pass rows to the client, as many as its queue has room for."""
         room = self._room - len(self._producer)
         if room <= 0:
             self._producer.poll(_MOMENT_S)
