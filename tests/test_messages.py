@@ -13,7 +13,7 @@ import skewless
 PACKAGE: Final = Path(skewless.__file__).parent
 ALLOWED: Final = {
     "runner/config/names.py": r"--[a-z-]+",  # the one table of parameters, keys and flags
-    "experiments/results.py": r"--(always|abbrev=12|dirty=\+|exclude=\*)",  # of git
+    "experiments/provenance.py": r"--(always|abbrev=12|dirty=\+|exclude=\*)",  # of git
 }
 FLAG: Final = re.compile(r"(?<![\w-])--[a-z]")
 

@@ -122,7 +122,8 @@ class Pipeline:
         yield from errors_of(lambda: require_at_least("seed", self.seed, 0))
         for name in ("window", "watermark", "trigger"):
             yield from self._duration_errors(name)
-        yield from errors_of(lambda: _place(self.rejects))
+        for error in errors_of(lambda: _place(self.rejects)):
+            yield ConfigurationError(error.problem, subject="rejects", hint=error.hint)
         yield from errors_of(lambda: self.input.check(self.app))
         yield from self._time_errors()
         if self.batch and self.checkpoint is not None:

@@ -94,7 +94,7 @@ def make_job(file: str | None, flags: Mapping[str, Any]) -> Job:
     place = ("source", "input") if definition.source.input else ("source", "stream")
     source = attempts.make(lambda: _make_input(definition, app or COUNT), place)
     cost = attempts.make(lambda: Cost(ms=definition.cost.ms, kind=definition.cost.kind), ("cost", "ms"), scope="cost")
-    sink = attempts.make(lambda: _address(definition), ("sink", "output"))
+    sink = attempts.make(lambda: _address(definition), ("sink", "output"), scope="sink")
     for tag, value in definition.observer.tags.items():
         attempts.make(partial(Query, name="query", tags={tag: value}), ("observer", "tags", tag))
     pipeline = attempts.make(

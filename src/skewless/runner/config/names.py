@@ -39,6 +39,7 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     "parameters": ("grouping", "--set"),
     "output": ("sink.output", "--output"),
     "sink": ("sink.output", "--output"),
+    "sink.address": ("sink.output", "--output"),
     "rejects": ("sink.rejects", "--rejects"),
     "observer": ("observer", ""),
     "influx": ("observer.influx", ""),
