@@ -8,53 +8,21 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from services.representatives import ON_SPARK
 from skewless import DynamicKey, Key, PartialKey, SkewlessError
-from skewless.combiners import ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Max, Mean, Min, Sum, Variance, Vwap
+from skewless.combiners import ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Sum, Variance, Vwap
 from skewless.spark import group
 
 pytestmark = pytest.mark.spark
-
-KEYS = st.sampled_from(["hot", "hot", "hot", "a", "b", "", None, "ключ", "🔑", "x" * 100_000])
-ROWS = st.lists(st.tuples(KEYS, st.integers(-5, 5) | st.none(), st.sampled_from([0.0, 0.5, 2.25, None])), max_size=60)
-
-
-def frame(spark: SparkSession, rows: list[Any]) -> DataFrame:
-    keys, numbers, reals = ([row[i] for row in rows] for i in range(3))
-    table = pa.table(
-        {"k": pa.array(keys, pa.string()), "i": pa.array(numbers, pa.int64()), "x": pa.array(reals, pa.float64())}
-    )
-    return spark.createDataFrame(table)
 
 
 def as_set(df: DataFrame) -> set[Row]:
     rows = df.collect()
     assert len(set(rows)) == len(rows), "a group came twice"
     return set(rows)
-
-
-@settings(max_examples=6)
-@given(rows=ROWS, name=st.sampled_from(ON_SPARK), workers=st.integers(1, 7), sources=st.integers(1, 4))
-def test_equals_plain_group_by(spark: SparkSession, rows: list[Any], name: str, workers: int, sources: int) -> None:
-    df = frame(spark, rows).repartition(sources)
-    got = group(df, "k", workers=workers, grouping=name).agg(
-        n=Count(), m=Count("i"), total=Sum("i"), low=Min("x"), high=Max("i"), mean=Mean("x"), spread=Variance("i")
-    )
-    expected = df.groupBy("k").agg(
-        sf.count("*").alias("n"),
-        sf.count("i").alias("m"),
-        sf.sum("i").alias("total"),
-        sf.min("x").alias("low"),
-        sf.max("i").alias("high"),
-        sf.avg("x").alias("mean"),
-        sf.round(sf.var_samp("i"), 9).alias("spread"),
-    )
-    assert as_set(got.withColumn("spread", sf.round("spread", 9))) == as_set(expected)
 
 
 @pytest.mark.parametrize("name", ON_SPARK)
@@ -102,56 +70,6 @@ def test_merged_in_python(spark: SparkSession) -> None:
         assert row["spread"] == pytest.approx(2.0, rel=0.02)
 
 
-@settings(max_examples=6)
-@given(
-    seconds=st.lists(st.integers(0, 300) | st.none(), max_size=40),
-    duration=st.sampled_from(
-        [("1 minute", None, None), ("1 minute", "20 seconds", None), ("40 seconds", "30 seconds", "7 seconds")]
-    ),
-    name=st.sampled_from(ON_SPARK),
-)
-def test_windows(
-    spark: SparkSession, seconds: list[int | None], duration: tuple[str, str | None, str | None], name: str
-) -> None:
-    times = [
-        None if second is None else pd.Timestamp("2024-03-01", tz="UTC") + pd.Timedelta(seconds=second)
-        for second in seconds
-    ]
-    table = pa.table(
-        {
-            "k": pa.array(["a" if i % 3 else "b" for i in range(len(times))], pa.string()),
-            "ts": pa.array(times, pa.timestamp("us", "UTC")),
-        }
-    )
-    df = spark.createDataFrame(table).repartition(2)
-    length, slide, start = duration
-    expected = df.groupBy("k", sf.window("ts", length, slide, start)).agg(sf.count("*").alias("n"))
-    grouped = group(df, "k", workers=3, grouping=name).window("ts", length, slide, start=start)
-    assert as_set(grouped.agg(n=Count())) == as_set(expected)
-    in_python = grouped.agg(n=Count(), top=ApproxTopK("k", 1)).drop("top")
-    assert as_set(in_python) == as_set(expected)
-
-
-@pytest.mark.parametrize(
-    "kind", ["int", "smallint", "double", "boolean", "date", "timestamp", "decimal(9,3)", "binary"]
-)
-def test_key_types(spark: SparkSession, kind: str) -> None:
-    ids = spark.range(0, 300, 1, 2).select((sf.col("id") % 4).alias("v"), sf.col("id"))
-    special = {
-        "date": "date_add(date'2020-01-01', cast(v as int))",
-        "timestamp": "timestamp_seconds(v)",
-        "boolean": "v > 1",
-        "binary": "cast(cast(v as string) as binary)",
-    }
-    source = special.get(kind, f"cast(v as {kind})")
-    df = ids.select(sf.expr(f"if(v = 3, null, {source})").alias("k"), "id")
-    expected = df.groupBy("k").agg(sf.count("*").alias("n"))
-    assert as_set(group(df, "k", workers=3, grouping="SG").agg(n=Count())) == as_set(expected)
-    assert as_set(
-        group(df, "k", workers=3, grouping="SG").agg(n=Count(), top=ApproxTopK("id", 1)).drop("top")
-    ) == as_set(expected)
-
-
 @pytest.mark.parametrize("more", [{}, {"spread": Variance("i")}], ids=["native", "python"])
 def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None:
     """With ANSI mode off integers wrap around and decimals become null; with it on, both fail as in Spark."""
@@ -169,15 +87,6 @@ def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None
             spark.conf.unset("spark.sql.ansi.enabled")
         with pytest.raises(Exception, match=r"does not fit|[Oo]verflow|OVERFLOW|cannot be represented"):
             group(df, "k", workers=1, grouping="SG").agg(**sums, **more).collect()
-
-
-def test_two_keys_and_odd_names(spark: SparkSession) -> None:
-    df = spark.range(100).select(
-        (sf.col("id") % 3).alias("a b"), (sf.col("id") % 2).alias("c.d"), sf.col("id").alias("x`y")
-    )
-    got = group(df, "a b", "c.d", workers=4).agg(**{"sum of": Sum("x`y")})
-    expected = df.groupBy("`a b`", "`c.d`").agg(sf.sum("`x``y`").alias("sum of"))
-    assert as_set(got) == as_set(expected)
 
 
 def test_the_route_is_evaluated_once_and_nothing_else_is_shuffled_by_row(spark: SparkSession) -> None:

@@ -30,18 +30,18 @@ class KeyState(dict[str, Any]):
         self.expires_ms = expires_ms
 
     def clear(self) -> None:
-        """Forget the state, and with it when it expires."""
+        """Remove the state, and with it the time at which it expires."""
         super().clear()
         self.expires_ms = None
 
 
 class Processor(ABC):
-    """Work that needs the rows of a key in their order, and what was kept from the rows before.
+    """Work that needs the rows of a key in their order, and a state from the rows before.
 
     `state` and `output` name columns and types as Spark's SQL does: `"balance double, last timestamp"`. Output rows get
-    the key's columns in front. How many rows a call gets is up to the micro-batches: two calls with half the rows each
-    must have the result of one. A processor keeps nothing in itself, as each call may come on another machine, and
-    gives the same for the same rows, as a micro-batch may be repeated.
+    the key columns in front. Micro-batches decide how many rows a call gets: two calls with half the rows each must
+    have the result of one. A processor keeps nothing in itself, as each call may run on another machine, and returns
+    the same for the same rows, as a micro-batch may be repeated. Timestamps are datetimes in UTC.
     """
 
     state: ClassVar[str]
@@ -49,9 +49,9 @@ class Processor(ABC):
 
     @abstractmethod
     def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:
-        """Take the next rows of a key, in their order; change its state, and give the output rows."""
+        """Process the next rows of a key, in their order: change its state, and return the output rows."""
 
     def expire(self, key: tuple[Any, ...], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
-        """Take note that the key's time has come; unless this is overridden, the state is forgotten."""
+        """Handle the expiry of a key: return output rows; by default, the state is cleared."""
         state.clear()
         return ()

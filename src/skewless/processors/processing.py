@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.combiners.partials import group_rows, normalised
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, QueryError, SkewlessError
 from skewless.processors.base import KeyState, Processor, Row
 
 OnError = Literal["reject", "fail"]
@@ -49,12 +49,20 @@ class Processing:
 
     Parameters
     ----------
-    processor: the user's.
-    keys: the key columns of the rows.
-    row_schema: the columns that the processor sees, keys included.
-    state_columns, output_columns: what the processor keeps and gives.
-    on_error: set a row aside for which the processor raises, or let the error through.
-    identified: the key columns that have a column of strings beside them by which keys are compared, `identities`.
+    processor : Processor
+        The user's.
+    keys : tuple of str
+        The key columns of the rows.
+    row_schema : pa.Schema
+        The columns that the processor sees, keys included.
+    state_columns : pa.Schema
+        The columns of the processor's state.
+    output_columns : pa.Schema
+        The columns of its output.
+    on_error : str
+        "reject" sets a row aside for which the processor raises, "fail" raises.
+    identified : tuple of str
+        The key columns whose values are compared by another column, of strings: see `identities`.
     """
 
     processor: Processor
@@ -67,14 +75,17 @@ class Processing:
 
     def __post_init__(self) -> None:
         if self.on_error not in {"reject", "fail"}:
-            raise SkewlessError(f"on_error must be 'reject' or 'fail'; got {self.on_error!r}")
+            raise ConfigurationError(subject="on_error", expected="'reject' or 'fail'", value=self.on_error)
         for what, names in (("state", self.state_columns.names), ("output", self.output_columns.names)):
             if len(set(names)) < len(names):
-                raise SkewlessError(f"the {what} of {self._name} names a column twice: {', '.join(names)}")
+                raise ConfigurationError(
+                    f"the {what} of {self._name} names a column twice: {', '.join(names)}", subject="processor"
+                )
         both = sorted(set(self.keys) & set(self.output_columns.names))
         if both:
-            raise SkewlessError(
-                f"the output of {self._name} gets the key columns in any case: leave {', '.join(both)} out of it"
+            raise ConfigurationError(
+                f"the output of {self._name} gets the key columns in any case: leave {', '.join(both)} out of it",
+                subject="processor",
             )
 
     @property
@@ -92,7 +103,7 @@ class Processing:
 
     @property
     def output_schema(self) -> pa.Schema:
-        """The key columns, and what the processor gives."""
+        """The key columns, and the output of the processor."""
         return pa.schema([*self._key_fields, *self.output_columns])
 
     @property
@@ -124,20 +135,20 @@ class Processing:
             return batch.result(batch.work(careful=True))
 
     def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> list[Row]:
-        """Let the processor take rows, if there are any; gives the output."""
+        """Call the processor with rows, if there are any; return the output."""
         return self._checked(self.processor.process(key, rows, state), state) if rows else []
 
     def expire(self, key: tuple[Any, ...], state: KeyState) -> list[Row]:
-        """Let the processor take note if the key's time has come; gives the output."""
+        """Call the processor if the key has expired; return the output."""
         if not state or not _is_due(state):
             return []
         output = self._checked(self.processor.expire(key, state), state)
-        if _is_due(state) or state.now_ms >= END:  # it has been told, and need not be told again
+        if _is_due(state) or state.now_ms >= END:  # once is enough
             state.expires_ms = None
         return output
 
     def _checked(self, output: Iterable[Row], state: KeyState) -> list[Row]:
-        """Refuse columns that there are not: they would be lost without a word."""
+        """Refuse unknown columns, which would be lost silently."""
         found = list(output)
         given, kept = self._known
         for row in found:
@@ -151,12 +162,14 @@ class Processing:
     def _known(self) -> tuple[frozenset[str], frozenset[str]]:
         return frozenset(self.output_columns.names), frozenset(self.state_columns.names)
 
-    def _unknown(self, what: str, row: Row, columns: pa.Schema) -> SkewlessError:
+    def _unknown(self, what: str, row: Row, columns: pa.Schema) -> ConfigurationError:
         name = min(row.keys() - set(columns.names))
-        return SkewlessError(f"{self._name} gave its {what} a column {name!r}, which is not in {columns.names}")
+        return ConfigurationError(
+            f"{self._name} gave its {what} a column {name!r}, which is not in {columns.names}", subject="processor"
+        )
 
     def convert(self, output: Sequence[Row], state: KeyState) -> None:
-        """Try whether all values fit their columns."""
+        """Raise unless all values fit their columns."""
         _table(output, self.output_columns)
         _table([state] if state else [], self.state_columns)
         pa.array([state.expires_ms], pa.int64())
@@ -164,7 +177,7 @@ class Processing:
 
 @dataclass
 class _Done:
-    """What the calls of a batch have given so far, with the number of the key for each row."""
+    """The output of the calls of a batch so far, with the number of the key for each row."""
 
     output: list[Row] = field(default_factory=list)
     output_keys: list[int] = field(default_factory=list)
@@ -231,7 +244,7 @@ class _Batch:
         )
 
     def work(self, *, careful: bool) -> _Done:
-        """Call the processor for each key; `careful` to try at once whether what it gives fits its columns."""
+        """Call the processor for each key; `careful` to check each output at once against its columns."""
         processing, done = self.processing, _Done()
         rows = _dicts(self.rows)  # made anew for each attempt, as a processor may change them
         for number, key in enumerate(zip(*(column.to_pylist() for column in self.keys), strict=True)):
@@ -245,7 +258,7 @@ class _Batch:
             except Exception as error:
                 if processing.on_error == "fail":
                     what = f"{type(processing.processor).__name__} failed on key {key}"
-                    raise SkewlessError(f"{what}: {type(error).__name__}: {error}") from error
+                    raise QueryError(f"{what}: {type(error).__name__}: {error}") from error
                 output, state = self._one_by_one(number, key, done.rejects)
             done.add(number, output, state)
         return done
@@ -310,7 +323,7 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 
 def _dicts(table: pa.Table) -> list[Row]:
-    """Give rows as dictionaries, with maps as such: a state must read as it was written."""
+    """Return rows as dictionaries, and maps too: a state must read as it was written."""
     rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
     return rows
 
@@ -319,5 +332,7 @@ def _joined(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.Array:
     """Put two columns into one array."""
     whole = pa.chunked_array([*before.chunks, *after.chunks], type=before.type).combine_chunks()
     if isinstance(whole, pa.ChunkedArray):  # Arrow cuts what 32-bit offsets cannot address
-        raise SkewlessError("the keys of one worker exceed 2 GiB in a micro-batch. Use more workers")
+        raise QueryError(
+            "the keys of one worker exceed 2 GiB in a micro-batch", subject="workers", hint="use more {workers}"
+        )
     return whole
