@@ -99,7 +99,6 @@ class Aggregation:
         keys = [key_columns.received(kind, sf.col(name)) for kind, name in zip(kinds, shown, strict=True)]
         if is_packed:
             fields = [*sent.shown.values(), *map(self._window, windows), *self._results(merger)]
-            # To Spark, everything in the result of a stream may be null.
             output = StructType([StructField(found.name, found.dataType, metadata=found.metadata) for found in fields])
             merged = merge_stream(partials, ids, self.windowing, merger, output, self.output_mode)
         else:
@@ -110,6 +109,8 @@ class Aggregation:
                 else merge_batch(partials, by, merger, self._results(merger))
             )
         values = [sent.decoded(name, reads[name], combiner) for name, combiner in combiners.items()]
+        if self.df.isStreaming and is_native:  # to Spark, everything in the result of a stream may be null
+            values = [sf.nullif(value, sf.lit(None)) for value in values]
         return merged.select(
             *(column.alias(key) for key, column in zip(self.keys, keys, strict=True)),
             *(WINDOW for _ in windows),
