@@ -15,6 +15,7 @@ _EXCHANGE: Final = re.compile(r"Exchange shufflepartitionidpassthrough\(.*\bskew
 _BY_KEY: Final = re.compile(r"Exchange hashpartitioning\(.*, (\d+)\)")
 _WORK: Final = re.compile(r"MapInArrow (?:Stateful)?Work\(|FlatMapGroupsInPandas \[skewless_worker\w*#")
 _MERGE: Final = re.compile(r"(\w*Aggregate|MapInArrow|FlatMapGroupsInPandasWithState)\b")
+_GATHERED: Final = re.compile(r"MapInArrow merge_gathered\(")
 _TREE: Final = re.compile(r"^[\s:+|-]*(?:\*\(\d+\) )?!?")
 
 
@@ -79,7 +80,8 @@ class Split:
         if not self.nodes[work].startswith("MapInArrow Work"):
             return "none: each worker has whole groups"
         above = self.nodes[:work][::-1]
-        merge = next((match[1] for node in above if (match := _MERGE.match(node))), "not found")
+        gathered = next((node for node in above if _GATHERED.match(node)), None)  # Spark only gathers below it
+        merge = next((match[1] for node in above if (match := _MERGE.match(gathered or node))), "not found")
         by_key = next((match[1] for node in above if (match := _BY_KEY.match(node))), None)
         how = "by Spark" if merge.endswith("Aggregate") else "in Python"
         where = "" if by_key is None else f", after an exchange of the partial results by key, {by_key} partitions"

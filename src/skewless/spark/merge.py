@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any, Final, Literal
 
 import pandas as pd
@@ -140,7 +140,8 @@ def merge_batch(partials: DataFrame, by: Sequence[Column], merger: Merger, resul
     states = sf.collect_list(sf.struct(*merger.state_schema.names)).alias(_STATES)
     gathered = partials.groupBy(*by).agg(states)
     output = StructType([*gathered.drop(_STATES).schema, *results])
-    return gathered.mapInArrow(partial(merge_gathered, merger), output)
+    # `update_wrapper` gives it the name by which `explain` finds it in the plan.
+    return gathered.mapInArrow(update_wrapper(partial(merge_gathered, merger), merge_gathered), output)
 
 
 def merge_stream(
