@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from skewless.groupings.base import Grouping, Router, State
 
-_GOLDEN: Final = 0x9E3779B97F4A7C15  # the golden ratio's fraction of 2**64
+_GOLDEN: Final = 0.618  # of the golden ratio: multiples of it are spread evenly, however many there are
 
 
 @njit(cache=True)
@@ -29,12 +30,15 @@ def deal(n_tuples: int, first: int, n_workers: int) -> NDArray[np.int32]:
 
 
 def first_worker(source: int, seed: int, n_workers: int) -> int:
-    """Return the worker that a source starts with: multiples of the golden ratio spread any number of sources evenly.
+    """Return the worker that a source starts with: another one for each of the first `n_workers` sources, and spread.
 
-    >>> sorted(first_worker(source, 0, 10) for source in range(5))
-    [0, 2, 4, 6, 8]
+    >>> [first_worker(source, 0, 10) for source in range(10)]
+    [0, 7, 4, 1, 8, 5, 2, 9, 6, 3]
     """
-    return ((source * _GOLDEN % 2**64 * n_workers >> 64) + seed) % n_workers
+    step = round(n_workers * _GOLDEN)
+    while gcd(step, n_workers) != 1:
+        step += 1
+    return (source * step + seed) % n_workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +56,7 @@ class Shuffle(Grouping[ShuffleState]):
     is merged from all workers.
 
     >>> Shuffle(workers=3).start(source=1, seed=0).route(np.zeros(4, dtype=np.uint64), 0).tolist()
-    [1, 2, 0, 1]
+    [2, 0, 1, 2]
 
     Reference
     ---------
