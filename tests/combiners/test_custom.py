@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless import SkewlessError
-from skewless.combiners import Accumulator, Custom, Partials
+from skewless.combiners import Accumulator, Custom, Partials, plain_pickle
 
 
 class Letters(Accumulator):
@@ -137,3 +144,43 @@ def test_a_result_of_another_type_is_refused() -> None:
 def test_bad_arguments_are_refused(arguments: tuple[Any, Any], message: str) -> None:
     with pytest.raises(SkewlessError, match=message):
         Custom(*arguments)
+
+
+def test_states_are_plain_data_and_nothing_else_is_ever_called() -> None:
+    """Whoever writes to a checkpoint must not be able to run code on executors."""
+    values: list[Any] = [
+        *(1, 2.5, None, True, "text", b"bytes", 1 + 2j, (1, [2]), {3}, frozenset({4}), {"a": {"b": 1}}),
+        *(Counter("aab"), OrderedDict(a=1), defaultdict(int, a=1), deque([1, 2], maxlen=3)),
+        *(date(2024, 2, 29), datetime(2024, 2, 29, 12, tzinfo=timezone.utc), timedelta(seconds=1)),
+        *(Decimal("1.50"), Fraction(1, 3), UUID(int=7), np.float64(0.5), np.int32(7)),
+    ]
+    for value in values:
+        assert plain_pickle.loads(plain_pickle.dumps(value)) == value
+    array = plain_pickle.loads(plain_pickle.dumps(np.arange(5.0)))
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    for harmful in (eval, print, Accumulator, b"cos\nsystem\n(S'true'\ntR."):
+        data = harmful if isinstance(harmful, bytes) else plain_pickle.dumps(harmful)
+        with pytest.raises(UnpicklingError, match="is not plain data"):
+            plain_pickle.loads(data)
+
+
+def test_a_state_of_another_class_is_refused_with_advice() -> None:
+    class Own(Accumulator):
+        result = pa.int64()
+
+        def create(self) -> Path:
+            return Path()
+
+        def add(self, state: Path, value: str) -> Path:
+            return state / value
+
+        def merge(self, one: Path, other: Path) -> Path:
+            return one / other
+
+        def extract(self, state: Path) -> int:
+            return len(state.parts)
+
+    own = Custom(Own(), ["x"])
+    states = own.add(np.array([0]), 1, [pa.array(["a"])])
+    with pytest.raises(SkewlessError, match=r"pathlib\.\w+ is not plain data\. Keep plain data in it"):
+        own.merge(np.array([0]), 1, states)

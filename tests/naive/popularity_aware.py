@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import floor
+from math import gcd
 
 from naive.coin_flip import NaiveCoinFlip, flip
 from naive.counting_bloom import NaiveCountingBloom
 from naive.groupings import two_choices
 from skewless import PopularityAware
 from skewless.hashing import make_salt
-
-GOLDEN = Fraction(0x9E3779B97F4A7C15, 2**64)  # multiples of it, modulo 1, spread evenly
 
 
 @dataclass
@@ -45,7 +42,8 @@ class NaivePopularityAware:
         )
         self.barriers = 0
         n = grouping.n_workers
-        self.sources = [self.begin(i, (floor(i * GOLDEN % 1 * n) + seed) % n) for i in range(n_sources)]
+        step = next(step for step in range(round(0.618 * n), 2 * n + 2) if gcd(step, n) == 1)
+        self.sources = [self.begin(i, (i * step + seed) % n) for i in range(n_sources)]
 
     def begin(self, source: int, turn: int) -> Source:
         shape = self.grouping.make_filter(self.seed, self.grouping.make_predictor(self.seed).hot())

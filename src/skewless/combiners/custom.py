@@ -12,12 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from skewless.combiners import plain_pickle
 from skewless.combiners.base import Combiner
 from skewless.errors import ConfigurationError
 
 
 class Accumulator(ABC):
-    """What you write for an aggregation of your own: four functions on a state, which is any object that pickles.
+    """What you write for an aggregation of your own: four functions on a state.
+
+    A state is plain data: numbers, text, bytes, dates and times, lists, tuples, sets, dictionaries, what `collections`
+    has, NumPy arrays. For objects of other classes override `dumps` and `loads`.
 
     Write `add_many`, which gets all rows of a group in a batch as Arrow arrays, or `add`, which gets one row as Python
     objects: simpler, and slower by one to two orders of magnitude.
@@ -63,12 +67,19 @@ class Accumulator(ABC):
         """Return the result of a state."""
 
     def dumps(self, state: Any) -> bytes:
-        """Return a state as bytes; override it, and `loads`, for something smaller or safer than pickle."""
-        return pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
+        """Return a state as bytes; override it, and `loads`, for objects of your own or for something smaller."""
+        return plain_pickle.dumps(state)
 
     def loads(self, data: bytes) -> Any:
         """Return the state of bytes that `dumps` made."""
-        return pickle.loads(data)  # noqa: S301  # these bytes come from `dumps` in a worker of the same query
+        try:
+            return plain_pickle.loads(data)
+        except pickle.UnpicklingError as error:
+            raise ConfigurationError(
+                f"the state of {type(self).__name__} cannot be read: {error}",
+                subject="accumulator",
+                hint="keep plain data in it, or override dumps and loads",
+            ) from error
 
 
 @dataclass(frozen=True)
