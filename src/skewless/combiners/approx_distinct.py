@@ -65,14 +65,14 @@ class ApproxDistinct(Sketched):
         require_type(self, 0, kind, "strings, integers and floats", when=accepted)
         return pa.int64()
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         read = import_datasketches().hll_sketch.deserialize
         return pa.array((floor(read(state).get_estimate() + 0.5) for state in states[0].to_pylist()), pa.int64())
 
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"hll_union_agg({columns[0]})"]
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"hll_sketch_estimate({columns[0]})"
 
     def _prepare(self, groups: NDArray[np.int64], values: pa.Array) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -70,14 +70,14 @@ class ApproxQuantile(Sketched):
         require_type(self, 0, inputs[0], NUMBERS, when=is_number(inputs[0]))
         return pa.float64()
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         read = import_datasketches().kll_doubles_sketch.deserialize
         return pa.array((self._quantile(read(state)) for state in states[0].to_pylist()), pa.float64())
 
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"kll_merge_agg_double({columns[0]}, {self.k})"]
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         sketch = columns[0]
         quantile = f"kll_sketch_get_quantile_double({sketch}, {float(self.fraction)!r}D)"
         return f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 THEN {quantile} END"  # an empty one is an error there

@@ -48,11 +48,11 @@ class Combiner(ABC):
         """The columns that it reads; there may be none."""
 
     @abstractmethod
-    def state_fields(self, inputs: Sequence[pa.DataType]) -> list[pa.Field]:
+    def state_fields(self, inputs: Sequence[pa.DataType], /) -> list[pa.Field]:
         """Return the fields of a state: one or more."""
 
     @abstractmethod
-    def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:
+    def result_type(self, inputs: Sequence[pa.DataType], /) -> pa.DataType:
         """Return the type of the result; refuse inputs that it cannot combine."""
 
     def create(self, n: int, inputs: Sequence[pa.DataType]) -> list[pa.Array]:
@@ -69,21 +69,21 @@ class Combiner(ABC):
         """Return one state per group of states: associative and commutative."""
 
     @abstractmethod
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:
+    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType], /) -> pa.Array:
         """Return the result of each state."""
 
     def without_ansi(self) -> Combiner:
         """Return the combiner that does what Spark does in ANSI mode off, where a sum that does not fit is no error."""
         return self
 
-    def native_merge(self, columns: Sequence[str]) -> list[str] | None:  # noqa: ARG002
+    def native_merge(self, _columns: Sequence[str], /) -> list[str] | None:
         """Return `merge` as one Spark SQL aggregate per state field; None where Spark cannot merge these states.
 
         `columns` are quoted references to the state columns; the same goes for `native_extract`.
         """
         return None
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str | None:  # noqa: ARG002
+    def native_extract(self, _columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str | None:
         """Return `extract` as a Spark SQL expression over the merged columns; None where there is no native merge."""
         return None
 

@@ -39,7 +39,7 @@ class Count(Combiner):
     def state_fields(self, inputs: Sequence[pa.DataType]) -> list[pa.Field]:
         return [pa.field("count", self.result_type(inputs))]
 
-    def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:  # noqa: ARG002
+    def result_type(self, _inputs: Sequence[pa.DataType], /) -> pa.DataType:
         return pa.int64()
 
     def add(self, groups: NDArray[np.int64], n_groups: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -50,11 +50,11 @@ class Count(Combiner):
     def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
         return [pc.fill_null(sum_integers(groups, n_groups, states[0]), 0)]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         return states[0]
 
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"sum({columns[0]})"]
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"coalesce({columns[0]}, 0L)"  # without any state at all, a sum is null

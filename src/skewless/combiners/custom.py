@@ -157,10 +157,10 @@ class Custom(Combiner):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.reads)
 
-    def state_fields(self, inputs: Sequence[pa.DataType]) -> list[pa.Field]:  # noqa: ARG002
+    def state_fields(self, _inputs: Sequence[pa.DataType], /) -> list[pa.Field]:
         return [pa.field("state", pa.binary())]
 
-    def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:  # noqa: ARG002
+    def result_type(self, _inputs: Sequence[pa.DataType], /) -> pa.DataType:
         return self.accumulator.result
 
     def add(self, groups: NDArray[np.int64], n_groups: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -182,7 +182,7 @@ class Custom(Combiner):
             merged[group] = self.accumulator.merge(merged[group], state)
         return [pa.array(map(self._dumps, merged), pa.binary())]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         results = [self.accumulator.extract(self.accumulator.loads(state)) for state in states[0].to_pylist()]
         try:
             return pa.array(results, self.accumulator.result)

@@ -51,13 +51,13 @@ class _Extreme(Combiner):
             return [pc.if_else(pc.fill_null(any_nan, False), nan, number)]
         return [pc.coalesce(number, pc.if_else(any_nan, nan, None))]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         return states[0]
 
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"{self.function}({columns[0]})"]
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return columns[0]
 
 

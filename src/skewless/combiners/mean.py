@@ -62,12 +62,12 @@ class Mean(Combiner):
         sums = sum_doubles(groups, n_groups, doubles_of(states[0]))
         return [pa.array(sums), pa.array(integers_of(sum_integers(groups, n_groups, states[1])))]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         counts = integers_of(states[1])
         return nullable(doubles_of(states[0]) / np.maximum(counts, 1), counts > 0)
 
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"sum({column})" for column in columns]
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"{columns[0]} / nullif({columns[1]}, 0L)"

@@ -62,7 +62,7 @@ class Sum(Combiner):
     def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
         return [_sum(groups, n_groups, states[0], states[0].type)]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         return states[0]
 
     def without_ansi(self) -> Combiner:

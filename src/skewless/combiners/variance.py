@@ -102,6 +102,6 @@ class Variance(Combiner):
         parts = integers_of(states[0]), doubles_of(states[1]), doubles_of(states[2])
         return [pa.array(part) for part in moments(groups, n_groups, parts)]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         degrees = integers_of(states[0]) - self.ddof
         return nullable(doubles_of(states[2]) / np.maximum(degrees, 1), degrees > 0)

@@ -59,7 +59,7 @@ class Vwap(Combiner):
     def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
         return [pa.array(sum_doubles(groups, n_groups, doubles_of(state))) for state in states]
 
-    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
+    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         turnover, volume = (doubles_of(state) for state in states)
         with np.errstate(over="ignore", invalid="ignore"):
             return nullable(turnover / np.where(volume == 0, 1, volume), volume != 0)
@@ -67,5 +67,5 @@ class Vwap(Combiner):
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"sum({column})" for column in columns]
 
-    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002
+    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"{columns[0]} / nullif({columns[1]}, 0D)"
