@@ -48,10 +48,10 @@ class Processor(ABC):
     output: ClassVar[str]
 
     @abstractmethod
-    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:
+    def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState, /) -> Iterable[Row]:
         """Process the next rows of a key, in their order: change its state, and return the output rows."""
 
-    def expire(self, key: tuple[Any, ...], state: KeyState) -> Iterable[Row]:  # noqa: ARG002
+    def expire(self, _key: tuple[Any, ...], state: KeyState, /) -> Iterable[Row]:
         """Handle the expiry of a key: return output rows; by default, the state is cleared."""
         state.clear()
         return ()

@@ -1,8 +1,8 @@
 """Stateful work: each key's rows in their order, with a state that follows the key from worker to worker.
 
-What moves is a substream, a range of key hashes with the states of all its keys. Who owns which is decided between two
-micro-batches from what the ledger says, by every task alone and by all alike. The new owner reads the state where the
-old one wrote it (see `state_store`): there is nothing to hand over, and no row waits.
+The unit that moves is a substream, a hash range of keys with the states of all of them. Ownership is decided between
+two micro-batches from the ledger; every task computes it alone, and all agree. The new owner reads the state where the
+old one wrote it (see `state_store`): nothing is handed over, and no row waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from skewless.errors import SkewlessError
+from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings import GROUPINGS, Grouping
 from skewless.processors.processing import END, HASH, Processed, Processing, Reject
 from skewless.processors.substreams import representatives, substreams_of
@@ -39,7 +39,7 @@ _PER_WORKER: Final = 32
 
 
 def substreams_for(grouping: Grouping) -> int:
-    """Say into how many substreams keys are put: as many as the grouping asks for, or enough for an even spread."""
+    """Return the number of substreams: that of the grouping, or enough for an even spread."""
     return int(getattr(grouping, "n_substreams", _PER_WORKER * grouping.n_workers))
 
 
@@ -47,15 +47,16 @@ def require_single_owner(grouping: Grouping) -> None:
     """Refuse a grouping that splits keys, and name those that do not."""
     if not grouping.single_owner:
         known = [name for name, kind in GROUPINGS.items() if not kind.baseline and kind(workers=1).single_owner]
-        raise SkewlessError(
-            f"stateful needs one owner per key, but {grouping.name!r} splits keys over workers: take "
-            f"Even(single_owner=True), or one of {', '.join(known)}"
+        raise ConfigurationError(
+            f"stateful needs one owner per key, but {grouping.name!r} cuts keys",
+            subject="grouping",
+            hint=f"use Even(single_owner=True), or one of {', '.join(known)}",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventTime:
-    """Lets the rows tell the time: the clock is the latest time that any row had before this batch, less `delay_ms`."""
+    """Event time: the clock is the latest time of any row before this batch, less `delay_ms`."""
 
     column: str
     delay_ms: int
@@ -63,11 +64,11 @@ class EventTime:
 
 @dataclass(frozen=True, kw_only=True)
 class StatefulWork:
-    """What a worker does with its rows; shipped to the executors and called there with Arrow batches.
+    """The work on one worker's rows; sent to the executors and called there with Arrow batches.
 
-    A batch has the columns that the processor sees, under other names, then arrival, hash, clock, and what identifies
-    keys that do not themselves. Without a `store` it is a batch job: there is no state before, and everything expires
-    in the end.
+    A batch has the columns that the processor sees, under other names, then arrival, hash, clock, and the identities of
+    keys whose values do not identify them. Without a `store` it is a batch job: there is no earlier state, and
+    everything expires at the end.
     """
 
     processing: Processing
@@ -94,7 +95,7 @@ class StatefulWork:
         yield from output.to_batches()
 
     def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
-        """Put the rows together, in their order, with hashes as routers know them."""
+        """Return all rows in their order, with hashes as routers know them."""
         added = [pa.field(name, pa.int64()) for name in _ADDED]
         schema = pa.schema([*self.processing.row_schema, *added, *self.processing.identities])
         rows = pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
@@ -104,31 +105,31 @@ class StatefulWork:
         return rows.sort_by([*own, (ARRIVAL, "ascending")])
 
     def _run_once(self, rows: pa.Table, worker: int) -> pa.Table:
-        """Process all there is. In the end all time has passed."""
-        begun, arrived = time.perf_counter(), rows
+        """Process the rows of a batch job, then expire everything."""
+        start, arrived = time.perf_counter(), rows
         rows, rejects = self.without_late(rows, None)
         clock = rows[CLOCK][0].as_py() if rows.num_rows and self.event_time is None else 0
         done = self.process(rows, self.processing.state_schema.empty_table(), clock)
         ended = self.processing.run(rows.slice(0, 0), done.states, END)
         rejects += done.rejects + ended.rejects
         self.set_aside(rejects, 0, worker)
-        self.report(arrived, 0, worker, time.perf_counter() - begun, rejected=len(rejects))
+        self.report(arrived, 0, worker, time.perf_counter() - start, rejected=len(rejects))
         return pa.concat_tables([done.output, ended.output])
 
     def process(self, rows: pa.Table, states: pa.Table, now_ms: int) -> Processed:
-        """Let the processor work, and pay what rows cost."""
+        """Run the processor, and pay the simulated cost of the rows."""
         if self.cost is not None:
             self.cost.pay(rows.num_rows)
         return self.processing.run(rows, states, now_ms)
 
     def without_late(self, rows: pa.Table, now_ms: int | None) -> tuple[pa.Table, list[Reject]]:
-        """Take out the rows that have no time, or one that has passed, where rows tell the time."""
+        """Separate the rows whose event time is missing or has passed, where there is event time."""
         if self.event_time is None:
             return rows, []
         times = _millis(rows[self.event_time.column])
         in_time = pc.is_valid(times) if now_ms is None else pc.greater_equal(times, now_ms).fill_null(False)
         late = rows.filter(pc.invert(in_time))
-        error = f"it has no time in {self.event_time.column!r}, or one before the watermark of {now_ms}"
+        error = f"its time in {self.event_time.column!r} is missing, or before the watermark of {now_ms}"
         columns = self.processing.row_schema.names
         keys = late.select(list(self.processing.keys)).to_pylist()
         rejects = [
@@ -138,16 +139,16 @@ class StatefulWork:
         return rows.filter(in_time), rejects
 
     def set_aside(self, rejects: Sequence[Reject], batch: int, worker: int) -> None:
-        """Write down what could not be processed, a line of JSON each, over what an earlier attempt has left."""
+        """Write rejects as lines of JSON, over those of an earlier attempt."""
         if self.rejects is None:
             return
         name = f"batch-{batch:012d}-worker-{worker}.jsonl"
-        if rejects or _is_there(self.rejects, name):
+        if rejects or _exists(self.rejects, name):
             lines = (json.dumps(_plain(asdict(reject)), default=str, ensure_ascii=False) for reject in rejects)
             self.rejects.write(name, "".join(f"{line}\n" for line in lines).encode())
 
     def report(self, arrived: pa.Table, batch: int, worker: int, busy_s: float, **more: int) -> None:
-        """Tell the ledger, where there is one, what the worker has done."""
+        """Write the worker's report to the ledger, if there is one."""
         if self.ledger is None:
             return
         hashes, first, tuples = np.unique(arrived[HASH].to_numpy(), return_index=True, return_counts=True)
@@ -155,7 +156,7 @@ class StatefulWork:
         self.ledger.write_worker(batch, make_report(worker, keys, tuples, hashes, busy_s, **more))
 
     def owned_by(self, worker: int, batch: int) -> NDArray[np.int64]:
-        """List the substreams that a worker owns in a batch, as the sources of the batch have it."""
+        """Return the substreams that a worker owns in a batch, by the plan of its sources."""
         router = begin(self.grouping, self.ledger, self.seed, batch, 0)
         return np.flatnonzero(router.route(representatives(self.n_substreams), 0) == worker)
 
@@ -171,16 +172,16 @@ class _MicroBatch:
     query: str
 
     def run(self, arrived: pa.Table) -> pa.Table:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         work, store = self.work, self.store
         before = store.before(self.batch, self.query, work.n_substreams)
         now_ms = self._clock(arrived, before)
         rows, late = work.without_late(arrived, now_ms)
         substreams = substreams_of(rows[HASH].to_numpy(), work.n_substreams)
         held = self._held(before, substreams)
-        concerned = self._concerned(held, substreams, now_ms)
-        done = work.process(rows, store.read(concerned.values()), now_ms or 0)
-        places = {substream: place for substream, place in held.items() if substream not in concerned}
+        touched = self._touched(held, substreams, now_ms)
+        done = work.process(rows, store.read(touched.values()), now_ms or 0)
+        places = {substream: place for substream, place in held.items() if substream not in touched}
         places |= store.write(self.batch, self.worker, _by_substream(done.states, work.n_substreams))
         rejects = late + done.rejects
         work.set_aside(rejects, self.batch, self.worker)
@@ -197,7 +198,7 @@ class _MicroBatch:
             arrived,
             self.batch,
             self.worker,
-            time.perf_counter() - begun,
+            time.perf_counter() - start,
             state_keys=sum(place.keys for place in places.values()),
             moved_keys=sum(place.keys for substream, place in held.items() if before.owners[substream] != self.worker),
             rejected=len(rejects),
@@ -205,7 +206,7 @@ class _MicroBatch:
         return done.output
 
     def _clock(self, rows: pa.Table, before: Before) -> int | None:
-        """Give the time: the batch's own, which a worker without rows asks the sources for, or what the rows tell."""
+        """Return the time: by event time, or that of the batch, which a worker without rows takes from the ledger."""
         work = self.work
         if work.event_time is not None:
             return None if before.latest_ms is None else before.latest_ms - work.event_time.delay_ms
@@ -220,20 +221,21 @@ class _MicroBatch:
         return max((time for time in (latest, before.latest_ms) if time is not None), default=None)
 
     def _held(self, before: Before, substreams: NDArray[np.int32]) -> dict[int, Place]:
-        """Give the places of the worker's substreams; fail if a row came that belongs to another worker."""
+        """Return the places of the worker's substreams; fail if a row belongs to another worker."""
         mine = self.work.owned_by(self.worker, self.batch)
-        strangers = np.setdiff1d(substreams, mine)
-        if strangers.size:
-            raise SkewlessError(
-                f"worker {self.worker} got rows of substream {strangers[0]}, which it does not own in batch "
-                f"{self.batch}: the ledger has changed while the batch ran. Start the query again"
+        foreign = np.setdiff1d(substreams, mine)
+        if foreign.size:
+            raise StorageError(
+                f"worker {self.worker} got rows of substream {foreign[0]}, which it does not own in batch "
+                f"{self.batch}: the ledger changed while the batch ran",
+                hint="start the query again",
             )
         return {substream: before.places[substream] for substream in mine.tolist() if substream in before.places}
 
-    def _concerned(
+    def _touched(
         self, held: Mapping[int, Place], substreams: NDArray[np.int32], now_ms: int | None
     ) -> dict[int, Place]:
-        """Choose the substreams to read and write: those that have rows, or expire, or lie in too old a file."""
+        """Return the substreams to read and write: those with rows, those that expire, and those in too old a file."""
         with_rows = set(np.unique(substreams).tolist())
         return {
             substream: place
@@ -246,15 +248,15 @@ def _by_substream(states: pa.Table, n_substreams: int) -> dict[int, pa.Table]:
     substreams = substreams_of(states[HASH].to_numpy(), n_substreams)
     order = np.argsort(substreams, kind="stable")
     states = states.take(pa.array(order))
-    found, begins = np.unique(substreams[order], return_index=True)
-    ends = np.append(begins, substreams.size)[1:]
+    found, starts = np.unique(substreams[order], return_index=True)
+    ends = np.append(starts, substreams.size)[1:]
     return {
-        int(substream): states.slice(begin, end - begin)
-        for substream, begin, end in zip(found, begins, ends, strict=True)
+        int(substream): states.slice(start, end - start)
+        for substream, start, end in zip(found, starts, ends, strict=True)
     }
 
 
-def _is_there(directory: BatchDirectory, name: str) -> bool:
+def _exists(directory: BatchDirectory, name: str) -> bool:
     try:
         directory.read(name)
     except FileNotFoundError:
@@ -263,14 +265,14 @@ def _is_there(directory: BatchDirectory, name: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Give maps of a row keys that JSON can have."""
+    """Return a value with dictionary keys that JSON can have."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _millis(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a column of timestamps as milliseconds since 1970, rounded down."""
+    """Return timestamps as milliseconds since 1970, rounded down."""
     return pc.floor(
         pc.divide(times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).cast(pa.float64()), 1000.0)
     ).cast(pa.int64())

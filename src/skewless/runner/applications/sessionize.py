@@ -26,12 +26,7 @@ class _LastSession(Processor):
     def __init__(self, gap: timedelta) -> None:
         self._gap = gap
 
-    def process(
-        self,
-        key: tuple[Any, ...],  # noqa: ARG002 - a session is the same for every key
-        rows: Sequence[Row],
-        state: KeyState,
-    ) -> Iterable[Row]:
+    def process(self, _key: tuple[Any, ...], rows: Sequence[Row], state: KeyState, /) -> Iterable[Row]:
         for row in rows:
             now = row["ts"]
             if state and now - state["last"] > self._gap:
