@@ -313,10 +313,10 @@ def test_bad_combinations_are_one_line(spark: SparkSession, tmp_path: Path) -> N
         (lambda: pipeline(VWAP, NamedStream(name="zipf")), "the stream zipf-1-100000 has no column .* hold the key"),
         (lambda: pipeline(WORD_COUNT, RateInput(rows_per_second=1, tuples=1)), "nothing but numbers"),
         (lambda: pipeline(WORD_COUNT, cut).run(spark), "cut.jsonl has no columns: it is empty, or no row"),
-        (lambda: pipeline(COUNT, file), "name the one that holds the key"),
+        (lambda: pipeline(COUNT, file), "Name the one that holds the key as key"),
         (lambda: pipeline(WORD_COUNT, FileInput(path=file.path, key="symbol")), "makes its keys of the text"),
         (lambda: pipeline(VWAP, FileInput(path=file.path, columns=(("px", "price"),))), "'px'. It reads key, price"),
-        (lambda: pipeline(VWAP, file).run(spark), "volume: name it with --column volume=NAME. It has symbol, price"),
+        (lambda: pipeline(VWAP, file).run(spark), "volume. It has symbol, price, when. Name the column in columns, as in volume=NAME"),
         (
             lambda: pipeline(VWAP, FileInput(path=file.path, columns=(("volume", "wen"),))).run(spark),
             "unknown volume column of .*a.csv 'wen': did you mean 'when'",
@@ -327,7 +327,7 @@ def test_bad_combinations_are_one_line(spark: SparkSession, tmp_path: Path) -> N
         ),
         (
             lambda: pipeline(WORD_COUNT, stand_in(HASHTAGS, tuples=20), checkpoint=check).run(spark),
-            "belongs to a run with another app: take",
+            "belongs to a run with another app. Choose another directory",
         ),
     ]  # fmt: skip
     for make, message in cases:
@@ -359,7 +359,7 @@ def test_late_partials_are_named_as_the_reason(
               "--watermark", "1s", "--verify"])  # fmt: skip
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert exit_info.value.code == 1
-    assert "NO: 1 partial results came after their window had closed; see --watermark" in printed
+    assert "NO: 1 partials came after their window had closed; see --watermark" in printed
     assert "vwap with key on in (Spark, stream)" in printed
     assert "the row does not have 4 columns 3" in printed
     assert "first differences from a plain groupBy" in printed

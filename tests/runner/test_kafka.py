@@ -229,7 +229,7 @@ def test_the_pipeline_file_for_kafka(
 
     @contextmanager
     def session(*_: Any, **settings: str) -> Iterator[SparkSession]:
-        assert settings == {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"}
+        assert settings == {"quick": False, "spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"}
         yield spark
 
     orders = [{"shop": shop, "price": 2.5, "pieces": 2, "customer": f"c{number}"} for number, shop in enumerate("aAb")]
@@ -264,7 +264,7 @@ def test_the_pipeline_file_for_kafka(
     }  # fmt: skip
     assert re.search(r"metrics for Prometheus: http://127.0.0.1:\d+/metrics", printed.err)
     assert printed.err.count("#DIST: TotalCount: 3,") == 1
-    assert "could not write metrics, the query goes on" in caplog.text
+    assert "could not write metrics, the query continues" in caplog.text
 
 
 def _main(ended: list[BaseException], *arguments: str) -> None:
@@ -344,7 +344,7 @@ def test_no_broker_is_an_error_after_the_time_given(capsys: pytest.CaptureFixtur
         ("kafka://host/topic", "host:port"),
         ("kafka:///topic", "kafka://host:port/topic"),
         ("kafka://user:secret@host:1/topic", "secrets go into options"),
-        ("kafka://host:1", "name the topic"),
+        ("kafka://host:1", "the topic to read is missing in kafka://host:1/topic"),
         ("kafka://host:1/t?format=avro", "text, json"),
     ]:
         with pytest.raises(SystemExit):

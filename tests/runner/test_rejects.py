@@ -60,7 +60,7 @@ def test_a_run_that_goes_on_sets_aside_only_what_is_new(spark: SparkSession, tmp
 def test_a_topic_for_rejects_must_be_named() -> None:
     grouping = make_grouping("key", workers=2)
     source = FileInput(path=__file__)
-    with pytest.raises(SkewlessError, match="name the topic for rejects: kafka://host:1/topic"):
+    with pytest.raises(SkewlessError, match="the topic is missing, as in kafka://host:1/topic"):
         Pipeline(input=source, grouping=grouping, rejects="kafka://host:1")
     secret = Pipeline(input=source, grouping=grouping, rejects="kafka://host:1/refused?kafka.ssl.key.password=secret")
     assert "secret" not in repr(secret)

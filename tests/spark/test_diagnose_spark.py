@@ -118,11 +118,11 @@ def test_a_diagnosis_in_one_line(spark: SparkSession) -> None:
 
 
 def test_bad_input_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    df = spark.range(10).select(sf.col("id").alias("key"), sf.array("id").alias("list"))
+    df = spark.range(10).select(sf.col("id").alias("key"), sf.create_map("id", "id").alias("map"))
     cases: list[tuple[Any, str]] = [
         (lambda: diagnose(df), "diagnose needs at least one key column; got none"),
         (lambda: diagnose(df, "kye"), "unknown key column 'kye': did you mean 'key'?"),
-        (lambda: diagnose(df, ["list"]), "cannot be a key"),
+        (lambda: diagnose(df, ["map"]), "cannot be a key"),
         (lambda: diagnose(df, "key", workers=0), "workers must be"),
         (lambda: diagnose(df, "key", aggregates=["cuont"]), "did you mean 'count'"),
         (lambda: diagnose(df.where("key < 0"), "key", label="orders"), "orders has no rows"),
@@ -132,7 +132,7 @@ def test_bad_input_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPat
         with pytest.raises(SkewlessError, match=message):
             attempt()
     monkeypatch.setattr(type(spark.conf), "get", lambda *_: "auto")
-    with pytest.raises(SkewlessError, match="'auto', not a number: say how many with workers="):
+    with pytest.raises(SkewlessError, match="'auto', not a number. Set workers"):
         diagnose(df, "key")
 
 

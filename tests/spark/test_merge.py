@@ -37,7 +37,7 @@ ROWS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(ROWS, max_size=5))
+@given(st.lists(ROWS, min_size=1, max_size=5))
 def test_packed_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(rows, SCHEMA)
     packed = pack(table).to_pylist()
