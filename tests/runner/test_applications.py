@@ -316,7 +316,7 @@ def test_bad_combinations_are_one_line(spark: SparkSession, tmp_path: Path) -> N
         (lambda: pipeline(COUNT, file), "Name the one that holds the key as key"),
         (lambda: pipeline(WORD_COUNT, FileInput(path=file.path, key="symbol")), "makes its keys of the text"),
         (lambda: pipeline(VWAP, FileInput(path=file.path, columns=(("px", "price"),))), "'px'. It reads key, price"),
-        (lambda: pipeline(VWAP, file).run(spark), "volume. It has symbol, price, when. Name the column in columns, as in volume=NAME"),
+        (lambda: pipeline(VWAP, file).run(spark), "volume. It has .* Name the column in columns, as in volume="),
         (
             lambda: pipeline(VWAP, FileInput(path=file.path, columns=(("volume", "wen"),))).run(spark),
             "unknown volume column of .*a.csv 'wen': did you mean 'when'",

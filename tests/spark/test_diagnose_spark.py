@@ -132,7 +132,7 @@ def test_bad_input_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPat
         with pytest.raises(SkewlessError, match=message):
             attempt()
     monkeypatch.setattr(type(spark.conf), "get", lambda *_: "auto")
-    with pytest.raises(SkewlessError, match="'auto', not a number. Set workers"):
+    with pytest.raises(SkewlessError, match=r"'auto', not a number\. Set workers"):
         diagnose(df, "key")
 
 
