@@ -1,6 +1,6 @@
 """What the operator costs and what it gains on Spark, as ratios within one run.
 
-    python benchmarks/spark_operator.py exchange      # routing against a plain hash repartition of 20 million rows
+    python benchmarks/spark_operator.py exchange      # repartition and routing against a plain hash repartition of 20 million rows
     python benchmarks/spark_operator.py throughput    # 1 ms of work per tuple, by several groupings
 
 Ratios are to the first of --groupings. Both print a table, or JSON with --json. Machines are noisy: each number is a
@@ -28,7 +28,7 @@ from rich.table import Table
 
 from skewless import Grouping, make_grouping
 from skewless.combiners import Count
-from skewless.spark import group
+from skewless.spark import group, repartition
 from skewless.spark.deploy.session import make_session
 from skewless.spark.route import Routing, worker_column
 from skewless.spark.stream_source import register
@@ -52,11 +52,11 @@ def _noop(df: DataFrame) -> None:
 
 
 def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) -> dict[str, dict[str, float]]:
-    """Time the exchange of `rows` rows: by Spark's hash, and by each grouping's route."""
+    """Time the exchange of `rows` rows: by Spark's hash, balanced by a plan that is made first, by each grouping's route."""
     hot = sf.when(sf.rand(1) < 0.8, sf.lit(0)).otherwise(sf.floor(sf.rand(2) * 204)).cast("string")
     df = spark.range(0, rows, 1, 4).select(hot.alias("key"), sf.col("id").alias("value")).cache()
     df.count()
-    plans = {"plain repartition": df.repartition(_WORKERS, "key")}
+    plans = {"plain repartition": df.repartition(_WORKERS, "key"), "planned": repartition(df, "key", workers=_WORKERS)}
     for name in groupings:
         grouping = make_grouping(name, workers=_WORKERS)
         column = worker_column(["key"], Routing(grouping=grouping, ledger=None, seed=0, keys=("key",)))

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     )
     from skewless.observing import InfluxSink, LogSink, Observer, PrometheusSink, Sink
     from skewless.processors import KeyState, Processor
-    from skewless.spark import Grouped, Windowed, diagnose, explain, group, ship
+    from skewless.spark import Grouped, Windowed, diagnose, explain, group, repartition, ship
     from skewless.storage.ledger import Ledger
 
 __version__ = "0.2.0"
@@ -115,6 +115,7 @@ _HOMES: Final = {
     "diagnose": "skewless.spark",
     "explain": "skewless.spark",
     "group": "skewless.spark",
+    "repartition": "skewless.spark",
     "ship": "skewless.spark",
 }
 
@@ -193,6 +194,7 @@ __all__ = [
     "hash_keys",
     "make_grouping",
     "make_stream",
+    "repartition",
     "ship",
     "simulate",
 ]

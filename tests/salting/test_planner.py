@@ -70,7 +70,7 @@ def test_what_chance_explains_is_left_alone() -> None:
     rng = np.random.default_rng(0)
     counts = rng.multinomial(2_000, np.full(100, 0.01)) / 0.01  # a 1 % sample of keys that are all alike
     homes = np.arange(100) % 10
-    of = KeyLoads(loads=counts, homes=homes, totals=np.bincount(homes, counts, 10), sampled=0.01)
+    of = KeyLoads(loads=counts, homes=homes, totals=np.bincount(homes, counts, 10).astype(np.float64), sampled=0.01)
     assert level(of).keys.size == 0
 
 

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.steering import alias_table, steer
 
+COUNTS: Final = pa.schema(
+    [("hash", pa.int64()), ("rows", pa.int64()), ("home", pa.int32()), ("landings", pa.list_(pa.int32()))]
+)
+"""What the task gets: the largest keys, and the totals of workers, which have neither hash nor landings."""
 _PIECE: Final = pa.struct([("split", pa.float64()), ("salt", pa.int32()), ("other", pa.int32())])
 PLAN: Final = pa.schema([("hash", pa.int64()), ("pieces", pa.list_(_PIECE))])
 """One row per key that is cut or moved: its hash, and the alias table from which its rows draw their salts."""
@@ -40,14 +44,18 @@ def make_plan(batches: Iterator[pa.RecordBatch], *, workers: int, sampled: float
     sampled : float
         Fraction of the rows that were counted.
     """
-    table = pa.Table.from_batches(list(batches)).combine_chunks()
-    is_key = table["landings"].is_valid().to_numpy()
-    rows, homes = table["rows"].to_numpy().astype(np.float64), table["home"].to_numpy().astype(np.int64)
-    totals = np.bincount(homes[~is_key], rows[~is_key] / sampled, workers)
-    of = KeyLoads(loads=rows[is_key] / sampled, homes=homes[is_key], totals=totals, sampled=sampled)
-    hashes = table["hash"].to_numpy()[is_key] if is_key.any() else np.empty(0, dtype=np.int64)
-    landings = np.array(table["landings"].filter(pa.array(is_key)).to_pylist(), dtype=np.int32)
-    yield plan_batch(level(of), hashes.astype(np.int64), landings)
+    tables = (pa.Table.from_batches([batch]).cast(COUNTS) for batch in batches)
+    table = pa.concat_tables([COUNTS.empty_table(), *tables])
+    of_keys, of_workers = (table.filter(mask) for mask in (table["landings"].is_valid(), table["landings"].is_null()))
+    homes, rows = of_workers["home"].to_numpy(), of_workers["rows"].to_numpy()
+    known = KeyLoads(
+        loads=of_keys["rows"].to_numpy() / sampled,
+        homes=of_keys["home"].to_numpy().astype(np.int64),
+        totals=np.bincount(homes, rows / sampled, workers).astype(np.float64),
+        sampled=sampled,
+    )
+    landings = np.array(of_keys["landings"].to_pylist(), dtype=np.int32)
+    yield plan_batch(level(known), of_keys["hash"].to_numpy(), landings)
 
 
 def plan_batch(pieces: Pieces, hashes: NDArray[np.int64], landings: NDArray[np.int32]) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skewless.spark.explanation import explain
     from skewless.spark.grouped import Grouped, Windowed, group
     from skewless.spark.key_counts import diagnose
+    from skewless.spark.salted_exchange import repartition
     from skewless.storage.ledger import Ledger
 
 _HOMES: Final = {
@@ -24,11 +25,12 @@ _HOMES: Final = {
     "diagnose": "skewless.spark.key_counts",
     "explain": "skewless.spark.explanation",
     "group": "skewless.spark.grouped",
+    "repartition": "skewless.spark.salted_exchange",
     "ship": "skewless.spark.deploy.session",
 }
 _OLDEST: Final = (4, 3)  # has repartitionById, arrow_udf and the guards against retried tasks
 
-__all__ = ["Grouped", "Ledger", "Windowed", "diagnose", "explain", "group", "ship"]
+__all__ = ["Grouped", "Ledger", "Windowed", "diagnose", "explain", "group", "repartition", "ship"]
 
 
 def _require_pyspark() -> None:

@@ -40,7 +40,7 @@ def is_collated(kind: DataType) -> bool:
     >>> [is_collated(StringType(collation)) for collation in ("UTF8_BINARY", "UTF8_LCASE", "UNICODE", "UNICODE_CI")]
     [False, True, False, True]
     """
-    return _contains(kind, lambda part: isinstance(part, StringType) and bool(_LENIENT & {*part.collation.split("_")}))
+    return contains(kind, lambda part: isinstance(part, StringType) and bool(_LENIENT & {*part.collation.split("_")}))
 
 
 def identity(key: str, kind: DataType, value: Column, *, bytewise: bool = False) -> Column:
@@ -97,7 +97,7 @@ def sent_type(kind: DataType) -> DataType:
 
 def sent(kind: DataType, value: Column) -> Column:
     """Return a key as it travels, with floats as Spark shows the keys of a group: 0.0 for -0.0."""
-    if _contains(kind, lambda part: isinstance(part, FloatType | DoubleType)):
+    if contains(kind, lambda part: isinstance(part, FloatType | DoubleType)):
         value = _normalised(kind, value)
     if not _has_months(kind):
         return value
@@ -110,14 +110,15 @@ def received(kind: DataType, value: Column) -> Column:
 
 
 def _has_months(kind: DataType) -> bool:
-    return _contains(kind, lambda part: isinstance(part, YearMonthIntervalType))
+    return contains(kind, lambda part: isinstance(part, YearMonthIntervalType))
 
 
-def _contains(kind: DataType, accepts: Callable[[DataType], bool]) -> bool:
+def contains(kind: DataType, accepts: Callable[[DataType], bool]) -> bool:
+    """Whether a type, or a type within it, is accepted."""
     if isinstance(kind, ArrayType):
-        return _contains(kind.elementType, accepts)
+        return contains(kind.elementType, accepts)
     if isinstance(kind, StructType):
-        return any(_contains(field.dataType, accepts) for field in kind)
+        return any(contains(field.dataType, accepts) for field in kind)
     return accepts(kind)
 
 

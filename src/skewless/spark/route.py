@@ -36,10 +36,19 @@ _POSITION_BITS: Final = 40  # of a row's arrival; above them is the source
 _log: Final = logging.getLogger(__name__)
 
 
+def has_retry_guards(spark: SparkSession) -> bool:
+    """Whether Spark runs all consumers of a task again when a retry of it writes other data."""
+    return all(_is_on(spark, guard) for guard in _GUARDS)
+
+
+def _is_on(spark: SparkSession, guard: str) -> bool:
+    return spark.conf.get(guard, "true") == "true"
+
+
 def require_retry_guards(spark: SparkSession) -> None:
     """Refuse to route where a lost executor could make the answer wrong."""
     for guard in _GUARDS:
-        if spark.conf.get(guard, "true") != "true":
+        if not _is_on(spark, guard):
             raise ConfigurationError(
                 f"{guard} is off: a retried task could lose or double rows", hint="set it to true (Spark's default)"
             )
