@@ -1,6 +1,6 @@
 """What the operator costs and what it gains on Spark, as ratios within one run.
 
-    python benchmarks/spark_operator.py exchange      # repartition and routing against a plain hash repartition of 20 million rows
+    python benchmarks/spark_operator.py exchange      # planned and routed against a plain hash repartition of 20 million rows
     python benchmarks/spark_operator.py throughput    # 1 ms of work per tuple, by several groupings
 
 Ratios are to the first of --groupings. Both print a table, or JSON with --json. Machines are noisy: each number is a
@@ -52,7 +52,7 @@ def _noop(df: DataFrame) -> None:
 
 
 def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) -> dict[str, dict[str, float]]:
-    """Time the exchange of `rows` rows: by Spark's hash, balanced by a plan that is made first, by each grouping's route."""
+    """Time the exchange of `rows` rows: by Spark's hash, by a plan that is made first, by each grouping's route."""
     hot = sf.when(sf.rand(1) < 0.8, sf.lit(0)).otherwise(sf.floor(sf.rand(2) * 204)).cast("string")
     df = spark.range(0, rows, 1, 4).select(hot.alias("key"), sf.col("id").alias("value")).cache()
     df.count()
