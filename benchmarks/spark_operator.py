@@ -1,6 +1,6 @@
 """What the operator costs and what it gains on Spark, as ratios within one run.
 
-    python benchmarks/spark_operator.py exchange      # planned and routed against a plain hash repartition of 20 million rows
+    python benchmarks/spark_operator.py exchange      # planned and routed against plain hashing, 20 million rows
     python benchmarks/spark_operator.py throughput    # 1 ms of work per tuple, by several groupings
 
 Ratios are to the first of --groupings. Both print a table, or JSON with --json. Machines are noisy: each number is a

@@ -149,7 +149,7 @@ class _Board:
         return self._move_largest(giver, taker, (1 - _FITS) * share, (1 + _FITS) * share)
 
     def cut(self, giver: int, taker: int, share: float) -> bool:
-        """Give a share of the largest key of one worker to another; whether a key is large enough."""
+        """Move a share of the largest key of one worker to another; whether a key is large enough."""
         key, amount = max(self._on[giver].items(), key=lambda item: item[1], default=(-1, 0.0))
         if amount <= share:
             return False
