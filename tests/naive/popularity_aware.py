@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from math import gcd
 
 from naive.coin_flip import NaiveCoinFlip, flip
 from naive.counting_bloom import NaiveCountingBloom
@@ -42,8 +41,8 @@ class NaivePopularityAware:
         )
         self.barriers = 0
         n = grouping.n_workers
-        step = next(step for step in range(round(0.618 * n), 2 * n + 2) if gcd(step, n) == 1)
-        self.sources = [self.begin(i, (i * step + seed) % n) for i in range(n_sources)]
+        places = [i * (5**0.5 - 1) / 2 % 1 for i in range(n)]
+        self.sources = [self.begin(i, (sorted(places).index(places[i % n]) + seed) % n) for i in range(n_sources)]
 
     def begin(self, source: int, turn: int) -> Source:
         shape = self.grouping.make_filter(self.seed, self.grouping.make_predictor(self.seed).hot())

@@ -330,7 +330,7 @@ def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger")
     keyed = group(batch, "k", grouping="key", workers=2)
     attempts: dict[str, Callable[[], object]] = {
-        r"'partial_key' splits keys .* take Even\(single_owner=True\), or one of .*key.*eager": lambda: group(
+        r"'partial_key' cuts keys. Use Even\(single_owner=True\), or one of .*key.*eager": lambda: group(
             batch, "k", grouping=PartialKey(workers=2)
         ).stateful(Chain()),
         "a stream needs a directory for its state": lambda: group(

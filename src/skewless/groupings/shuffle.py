@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import ClassVar, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from skewless.groupings.base import Grouping, Router, State
 
-_GOLDEN: Final = 0.618  # of the golden ratio: multiples of it are spread evenly, however many there are
+_GOLDEN: Final = (5**0.5 - 1) / 2
 
 
 @njit(cache=True)
@@ -30,15 +29,16 @@ def deal(n_tuples: int, first: int, n_workers: int) -> NDArray[np.int32]:
 
 
 def first_worker(source: int, seed: int, n_workers: int) -> int:
-    """Return the worker that a source starts with: another one for each of the first `n_workers` sources, and spread.
+    """Return the worker that a source starts with: another one for each of `n_workers` sources, and any few far apart.
+
+    Workers take their turns in the order of the multiples of the golden ratio, modulo 1.
 
     >>> [first_worker(source, 0, 10) for source in range(10)]
-    [0, 7, 4, 1, 8, 5, 2, 9, 6, 3]
+    [0, 6, 2, 8, 4, 1, 7, 3, 9, 5]
     """
-    step = round(n_workers * _GOLDEN)
-    while gcd(step, n_workers) != 1:
-        step += 1
-    return (source * step + seed) % n_workers
+    places = [number * _GOLDEN % 1 for number in range(n_workers)]
+    rank = sum(place < places[source % n_workers] for place in places)
+    return (rank + seed) % n_workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
