@@ -220,7 +220,8 @@ class Grouped:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
         self._check({})
         worker = _unused(WORKER, self.df.columns)
-        rows = self._exchange(self.df, [quoted(key) for key in self.keys], worker)
+        chosen = worker_column([quoted(key) for key in self.keys], self._routing)
+        rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)
         grouped = rows.groupBy(worker, *map(quoted, self.keys))
         return grouped.applyInPandas(_without(worker, function), schema)
 
@@ -353,11 +354,6 @@ class Grouped:
         if windowing is None or windowing.watermark is None or not self.df.isStreaming:
             return self.df
         return self.df.withWatermark(windowing.time, windowing.watermark)
-
-    def _exchange(self, rows: DataFrame, keys: Sequence[str], worker: str = WORKER) -> DataFrame:
-        return rows.withColumn(worker, worker_column(keys, self._routing)).repartitionById(
-            self.grouping.n_workers, worker
-        )
 
     @property
     def _routing(self) -> Routing:
