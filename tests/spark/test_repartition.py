@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
+from functools import partial
+from typing import Any, Final
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skewless import SkewlessError, repartition
 from skewless.metrics import imbalance
+from skewless.salting.planning_task import make_plan
 
 pytestmark = pytest.mark.spark
 
-GUARD = "spark.sql.shuffle.orderIndependentChecksum.enabled"
+WITHOUT_SKEWLESS: Final = """
+import sys
+sys.modules["skewless"] = None
+from pyspark import cloudpickle
+print(next(cloudpickle.loads(sys.stdin.buffer.read())(iter([]))).num_rows)
+"""
+GUARD: Final = "spark.sql.shuffle.orderIndependentChecksum.enabled"
 
 
 def skewed(spark: SparkSession, key: str = "CAST(k AS string)", rows: int = 40_000) -> DataFrame:
@@ -114,3 +125,9 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
     for attempt, message in cases:
         with pytest.raises(SkewlessError, match=message):
             attempt()
+
+
+def test_the_planning_task_needs_no_skewless_where_it_runs() -> None:
+    task = cloudpickle.dumps(partial(make_plan, workers=4, sampled=1.0))  # type: ignore[no-untyped-call]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SKEWLESS], input=task, capture_output=True, check=False)
+    assert (done.stdout, done.returncode) == (b"0\n", 0), done.stderr.decode()
