@@ -1,0 +1,83 @@
+"""Slots: the integers by which rows are exchanged, and where Spark's hash sends them.
+
+Spark sends a row with slot s to partition `pmod(hash(s), workers)`, so every worker has a slot that lands there. The
+functions are Spark's `hash` (Murmur3, 32 bit) bit for bit. `murmur3` is written with 64-bit words and masks,
+so that it works on NumPy arrays and can be compiled as it is.
+
+Reference
+---------
+A. Appleby, *MurmurHash3*, x86 32-bit variant; the seed of 42 is that of Spark's `hash`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SEED: Final = np.uint64(42)
+_WORD: Final = np.uint64(0xFFFFFFFF)
+_C1, _C2, _C3 = (np.uint64(word) for word in (0xCC9E2D51, 0x1B873593, 0xE6546B64))
+_C4, _C5 = (np.uint64(word) for word in (0x85EBCA6B, 0xC2B2AE35))
+_5, _13, _15, _16, _17, _19, _32 = (np.uint64(number) for number in (5, 13, 15, 16, 17, 19, 32))
+
+
+def murmur3(words: tuple[Any, ...], n_bytes: Any) -> Any:
+    """Return Spark's `hash` of words of 32 bits, the lower one first, as such a word.
+
+    >>> int(murmur3((np.uint64(7),), np.uint64(4)))
+    1079293707
+    """
+    h = _SEED
+    for word in words:
+        k = word * _C1 & _WORD
+        k = (k << _15 | k >> _17) & _WORD
+        h = h ^ (k * _C2 & _WORD)
+        h = (((h << _13 | h >> _19) & _WORD) * _5 + _C3) & _WORD
+    h = h ^ n_bytes
+    h = (h ^ (h >> _16)) * _C4 & _WORD
+    h = (h ^ (h >> _13)) * _C5 & _WORD
+    return h ^ (h >> _16)
+
+
+def landings(slots: NDArray[np.uint64], n_workers: int) -> NDArray[np.int64]:
+    """Return the worker on which each slot lands; slots are unsigned words of 32 bits."""
+    hashed: NDArray[np.uint64] = murmur3((slots,), np.uint64(4))
+    return hashed.astype(np.uint32).view(np.int32).astype(np.int64) % n_workers
+
+
+def homes(hashes: NDArray[np.uint64], salt: np.uint64, n_workers: int) -> NDArray[np.int64]:
+    """Return the worker of each key that no plan names: its slot is the hash of its own 64-bit hash.
+
+    Parameters
+    ----------
+    hashes : array of uint64
+        The 64-bit hashes of keys.
+    salt : np.uint64
+        Another one sends keys to other workers.
+    n_workers : int
+        The number of workers.
+    """
+    words = hashes ^ salt
+    return landings(murmur3((words & _WORD, words >> _32), np.uint64(8)), n_workers)
+
+
+@cache
+def slots(n_workers: int) -> NDArray[np.int32]:
+    """Return for each worker the smallest slot that lands there.
+
+    >>> landings(slots(5).astype(np.uint64), 5).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    found = np.full(n_workers, -1, dtype=np.int32)
+    start, tried = 0, 16 * n_workers
+    while (found < 0).any():
+        words = np.arange(start, start + tried, dtype=np.uint64)
+        workers, first = np.unique(landings(words, n_workers), return_index=True)
+        new = found[workers] < 0
+        found[workers[new]] = start + first[new]
+        start += tried
+    found.flags.writeable = False
+    return found
