@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from pyspark.sql.types import DataType, StringType, StructType
 
 from services.representatives import ON_SPARK
 from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance
-from skewless.spark import group
+from skewless.spark import Grouped, group
 from skewless.spark.keys import is_collated
 from skewless.spark.merge import OutputMode, quoted
 
@@ -141,9 +142,17 @@ class Query:
             by.append(sf.window(self.time, *self.window))
         return df.groupBy(*by).agg(*(column.alias(name) for name, column in self.functions.items()))
 
+    def native(self, df: DataFrame) -> DataFrame:
+        """Aggregate with skewless by default: Spark combines these functions itself."""
+        return self._aggregated(group(df, "case", *self.keys(df)))
+
     def routed(self, df: DataFrame, ledger: Path, mode: OutputMode = "update") -> DataFrame:
-        """Aggregate with skewless."""
-        grouped = group(df, "case", *self.keys(df), workers=self.workers, grouping=self.grouping, ledger=str(ledger))
+        """Aggregate with skewless by way of the workers."""
+        keys = ("case", *self.keys(df))
+        grouped = group(df, *keys, workers=self.workers, grouping=self.grouping, ledger=str(ledger))
+        return self._aggregated(grouped, mode)
+
+    def _aggregated(self, grouped: Grouped, mode: OutputMode = "update") -> DataFrame:
         if self.window is None:
             return grouped.agg(**self.combiners)
         duration, slide, start = self.window
@@ -233,11 +242,13 @@ def test_batch(
 ) -> None:
     with session_zone(spark, query.zone):
         df = meant(spark.createDataFrame(table(drawn)).repartition(sources))
-        got, expected = query.routed(df, tmp_path_factory.mktemp("ledger")), query.plain(df)
-        assert form(got.schema) == form(expected.schema)
-        both = shown(got).withColumn("ours", sf.lit(True)).union(shown(expected).withColumn("ours", sf.lit(False)))
-        found = both.collect()
-    assert_equal(*(Counter(row["row"] for row in found if row["ours"] is ours) for ours in (True, False)))
+        plain, native, routed = query.plain(df), query.native(df), query.routed(df, tmp_path_factory.mktemp("ledger"))
+        assert form(native.schema) == form(routed.schema) == form(plain.schema)
+        ways = [shown(way).withColumn("way", sf.lit(n)) for n, way in enumerate((plain, native, routed))]
+        found = reduce(DataFrame.union, ways).collect()
+    expected, *others = (Counter(row["row"] for row in found if row["way"] == way) for way in range(3))
+    for got in others:
+        assert_equal(got, expected)
 
 
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))
@@ -252,14 +263,16 @@ def test_stream(
     first, last = (0, 0, 0, 0, 0, 0, 1, 0, 0), (0, 0, 0, 0, 0, len(TIMES) - 1, 1, 0, 0)
     for number, chunk in enumerate([[first, *drawn[::3]], drawn[1::3], [*drawn[2::3], last]]):
         pq.write_table(table(chunk), tmp / "input" / f"{number}.parquet")
-    got, expected = Counter[Any](), Counter[Any]()
+    expected, *others = counters = [Counter[Any]() for _ in range(3)]
     with session_zone(spark, query.zone):
         schema = ", ".join(f"{quoted(name)} bigint" for name in NAMES)
         numbers = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp / "input"))
         df = meant(numbers).withWatermark(query.time, "1 minute")
-        plain, routed = query.plain(df), query.routed(df, tmp / "ledger", mode)
-        assert form(routed.schema) == form(plain.schema)
-        for result, found, name in ((plain, expected, "plain"), (routed, got, "routed")):
+        ways = {
+            "plain": query.plain(df), "native": query.native(df), "routed": query.routed(df, tmp / "ledger", mode)
+        }  # fmt: skip
+        for (name, result), found in zip(ways.items(), counters, strict=True):
+            assert form(result.schema) == form(ways["plain"].schema)
 
             def keep(batch: DataFrame, number: int, found: Counter[Any] = found) -> None:
                 found.update((number, row["row"]) for row in shown(batch).collect())
@@ -267,4 +280,5 @@ def test_stream(
             stream = result.writeStream.outputMode(mode).foreachBatch(keep).trigger(availableNow=True)
             stream.option("checkpointLocation", str(tmp / name)).start().awaitTermination()
     assert expected
-    assert_equal(got, expected)
+    for got in others:
+        assert_equal(got, expected)

@@ -81,9 +81,9 @@ def test_the_plans_of_the_operator(spark: SparkSession, tmp_path: Path) -> None:
     )
     python = "in Python, after an exchange of the partial results by key, 2 partitions"
     cases = {
-        "HashAggregate, by Spark": group(df, "k", workers=4).agg(n=Count(), s=Sum("v")),
-        "ObjectHashAggregate, by Spark": group(df, "k", workers=4).agg(d=ApproxDistinct("v")),
-        f"MapInArrow, {python}": group(df, "k", workers=4).agg(top=ApproxTopK("v", 2)),
+        "HashAggregate, by Spark": group(df, "k", workers=4, grouping="even").agg(n=Count(), s=Sum("v")),
+        "ObjectHashAggregate, by Spark": group(df, "k", workers=4, grouping="even").agg(d=ApproxDistinct("v")),
+        f"MapInArrow, {python}": group(df, "k", workers=4, grouping="even").agg(top=ApproxTopK("v", 2)),
         "none: each worker has whole groups": group(df, "k", workers=4, grouping="key").apply(len, "n long"),
         f"FlatMapGroupsInPandasWithState, {python}": windows.agg(top=ApproxTopK("value", 2)),
         "HashAggregate, ": windows.agg(n=Count()),
@@ -97,10 +97,12 @@ def test_the_plans_of_the_operator(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_query_a_query_upon_it_and_one_without(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     df = rows(spark)
-    result = group(df, "k", workers=4).agg(n=Count())
+    result = group(df, "k", workers=4, grouping="even").agg(n=Count())
     explain(result)
-    group(result.where("n > 1").groupBy("n").agg(sf.count("*").alias("m")), "m", workers=3).explain(s=Sum("n"))
-    group(df, "k", workers=4).explain()
+    group(result.where("n > 1").groupBy("n").agg(sf.count("*").alias("m")), "m", workers=3, grouping="key").explain(
+        s=Sum("n")
+    )
+    group(df, "k", workers=4, grouping="even").explain()
     explain(df.groupBy("k").count())
     heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("split:")]
     assert heads == [

@@ -68,12 +68,13 @@ def test_a_number_of_partitions_that_is_no_number(spark: SparkSession, monkeypat
             group(df, "id", grouping=grouping)
 
 
-def test_results_without_a_name_are_called_as_spark_calls_them(spark: SparkSession) -> None:
+@pytest.mark.parametrize("grouping", ["auto", "even"])
+def test_results_without_a_name_are_called_as_spark_calls_them(spark: SparkSession, grouping: str) -> None:
     df = numbers(spark, k="id % 3", x="id * 1.5D")
     plain = df.groupBy("k").agg(
         sf.count("*"), sf.count("x"), sf.sum("x"), sf.avg("x"), sf.min("x"), sf.sum("x").alias("total")
     )
-    grouped = group(df, "k", workers=2)
+    grouped = group(df, "k", workers=2, grouping=grouping)
     result = grouped.agg(Count(), Count("x"), Sum("x"), Mean("x"), Min("x"), total=Sum("x"))
     assert result.columns == plain.columns
     assert as_set(result) == as_set(plain)

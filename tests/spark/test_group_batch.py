@@ -91,7 +91,7 @@ def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None
 
 def test_the_route_is_evaluated_once_and_nothing_else_is_shuffled_by_row(spark: SparkSession) -> None:
     df = spark.range(100).select((sf.col("id") % 3).alias("k"), sf.col("id").alias("v"), sf.lit("unused").alias("w"))
-    result = group(df, "k", workers=4).agg(n=Count(), s=Sum("v"))
+    result = group(df, "k", workers=4, grouping="even").agg(n=Count(), s=Sum("v"))
     plan = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
     assert plan.count("ArrowEvalPython") == 1
     assert plan.count("shufflepartitionidpassthrough") == 1
@@ -138,7 +138,7 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         (lambda: group(df, "key").agg(n=Sum("name")), "Sum|sum"),
         (lambda: group(df, "key").window("name", "1 minute"), "must be a timestamp"),
         (lambda: group(df, "key", grouping="PKG").apply(len, "n long"), "cuts keys. Choose a grouping with one owner"),
-        (lambda: group(stream, "value").agg(n=Count()), "a stream needs a ledger"),
+        (lambda: group(stream, "value", grouping="key").agg(n=Count()), "a stream needs a ledger"),
         (lambda: group(stream, "value", grouping="key").apply(len, "n long"), "apply works on batch"),
         (
             lambda: group(stream, "value", ledger=str(tmp_path)).window("timestamp", "soon").agg(n=Count()),
@@ -159,7 +159,7 @@ def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: 
     spark.conf.set(name, "false")
     try:
         with pytest.raises(SkewlessError, match=name):
-            group(spark.range(3), "id").agg(n=Count())
+            group(spark.range(3), "id", grouping="key").agg(n=Count())
     finally:
         spark.conf.unset(name)
 

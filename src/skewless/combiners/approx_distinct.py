@@ -75,6 +75,14 @@ class ApproxDistinct(Sketched):
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"hll_sketch_estimate({columns[0]})"
 
+    def native_aggregate(self, columns: Sequence[str], inputs: Sequence[pa.DataType], /) -> str:
+        (value,) = columns
+        if pa.types.is_floating(inputs[0]):  # Spark's sketch takes none; their hash is the same for 0.0 and -0.0
+            value = f"if({value} IS NULL, NULL, xxhash64({value}))"
+        elif pa.types.is_integer(inputs[0]):  # nor shorter ones
+            value = f"bigint({value})"
+        return self.native_extract([f"hll_sketch_agg({value}, {self.log2_buckets})"], inputs)
+
     def _prepare(self, groups: NDArray[np.int64], values: pa.Array) -> tuple[NDArray[np.int64], NDArray[Any]]:
         if pa.types.is_floating(values.type):
             values = values.cast(pa.float64())

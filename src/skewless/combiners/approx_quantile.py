@@ -82,6 +82,10 @@ class ApproxQuantile(Sketched):
         quantile = f"kll_sketch_get_quantile_double({sketch}, {float(self.fraction)!r}D)"
         return f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 THEN {quantile} END"  # an empty one is an error there
 
+    def native_aggregate(self, columns: Sequence[str], inputs: Sequence[pa.DataType], /) -> str:
+        value = f"nanvl({columns[0]}, NULL)" if pa.types.is_floating(inputs[0]) else columns[0]
+        return f"percentile_approx({value}, {float(self.fraction)!r}D, {2 * self.k})"
+
     def _prepare(self, groups: NDArray[np.int64], values: pa.Array) -> tuple[NDArray[np.int64], NDArray[Any]]:
         return groups[np.asarray(values.is_valid())], doubles_of(values.drop_null())
 

@@ -87,6 +87,13 @@ class Combiner(ABC):
         """Return `extract` as a Spark SQL expression over the merged columns; None where there is no native merge."""
         return None
 
+    def native_aggregate(self, _columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str | None:
+        """Return the whole combiner as a Spark SQL aggregate over rows; None where Spark has no function for it.
+
+        `columns` are quoted references to the input columns.
+        """
+        return None
+
 
 def require_type(combiner: Combiner, number: int, kind: pa.DataType, accepted: str, *, when: bool) -> None:
     """Refuse a column of a type that a combiner cannot work with.

@@ -58,3 +58,6 @@ class Count(Combiner):
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"coalesce({columns[0]}, 0L)"  # without any state at all, a sum is null
+
+    def native_aggregate(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
+        return f"count({columns[0] if columns else 1})"

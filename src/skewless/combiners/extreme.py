@@ -60,6 +60,9 @@ class _Extreme(Combiner):
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return columns[0]
 
+    def native_aggregate(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
+        return f"{self.function}({columns[0]})"
+
 
 @dataclass(frozen=True)
 class Min(_Extreme):

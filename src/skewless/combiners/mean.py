@@ -71,3 +71,6 @@ class Mean(Combiner):
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"{columns[0]} / nullif({columns[1]}, 0L)"
+
+    def native_aggregate(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
+        return f"avg({columns[0]})"

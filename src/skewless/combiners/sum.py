@@ -77,6 +77,9 @@ class Sum(Combiner):
             return f"cast({columns[0]} AS decimal({kind.precision}, {kind.scale}))"
         return columns[0]
 
+    def native_aggregate(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
+        return f"sum({columns[0]})"
+
 
 @dataclass(frozen=True)
 class _LenientSum(Sum):

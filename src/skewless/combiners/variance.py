@@ -79,11 +79,15 @@ class Variance(Combiner):
 
     @property
     def label(self) -> str:
-        return f"{'var_samp' if self.ddof else 'var_pop'}({self.column})"
+        return f"{self._function}({self.column})"
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
+
+    @property
+    def _function(self) -> str:
+        return "var_samp" if self.ddof else "var_pop"
 
     def state_fields(self, inputs: Sequence[pa.DataType]) -> list[pa.Field]:
         kind = self.result_type(inputs)
@@ -105,3 +109,6 @@ class Variance(Combiner):
     def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         degrees = integers_of(states[0]) - self.ddof
         return nullable(doubles_of(states[2]) / np.maximum(degrees, 1), degrees > 0)
+
+    def native_aggregate(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
+        return f"{self._function}({columns[0]})"

@@ -69,3 +69,8 @@ class Vwap(Combiner):
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
         return f"{columns[0]} / nullif({columns[1]}, 0D)"
+
+    def native_aggregate(self, columns: Sequence[str], inputs: Sequence[pa.DataType], /) -> str:
+        price, volume = (f"double({column})" for column in columns)
+        sums = [f"sum({price} * {volume})", f"sum({volume}) FILTER (WHERE {price} IS NOT NULL)"]
+        return self.native_extract(sums, inputs)

@@ -32,6 +32,7 @@ from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
 from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
 from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
+from skewless.spark.native import NOTICE, aggregate_natively
 from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost
@@ -71,7 +72,6 @@ def group(
     `group(df, "customer", workers=32).agg(n=Count(), spent=Sum("amount"))`
     """
     require_keys(df, keys, "group")
-    require_executors(df.sparkSession)
     chosen = make_grouping(grouping) if isinstance(grouping, str) else grouping
     if workers is None and chosen.workers is None:
         workers = shuffle_partitions(df.sparkSession)
@@ -173,7 +173,9 @@ class Grouped:
         `grouped.agg(Count(), spent=Sum("amount"))` has the columns `count(1)` and `spent` beside the keys.
         """
         by_name = self._named(unnamed, named)
-        self._check(by_name)
+        if (native := self._native(by_name)) is not None:
+            return native
+        self._check()
         return Aggregation(
             df=self._watermarked(),
             keys=self.keys,
@@ -194,7 +196,11 @@ class Grouped:
         named : Combiner
             As in `agg`.
         """
-        explain(self.agg(*unnamed, **named) if unnamed or named else self.agg(Count()))
+        by_name = self._named(unnamed, named) if unnamed or named else {Count().label: Count()}
+        if self._native(by_name) is None:
+            explain(self.agg(**by_name))
+        else:
+            print(NOTICE)  # noqa: T201 - as DataFrame.explain does
 
     def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
@@ -218,7 +224,7 @@ class Grouped:
             )
         if self.df.isStreaming:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
-        self._check({})
+        self._check()
         worker = _unused(WORKER, self.df.columns)
         chosen = worker_column([quoted(key) for key in self.keys], self._routing)
         rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)
@@ -277,7 +283,7 @@ class Grouped:
                 subject="state",
                 hint="set {state}",
             )
-        self._check({})
+        self._check()
         if rejects is None and state is not None:
             rejects = f"{state.rstrip('/')}/rejects"
         if on_error == "reject" and rejects is None:
@@ -377,14 +383,8 @@ class Grouped:
             taken.append(name)
         if not unnamed and not named:
             raise ConfigurationError("agg needs at least one combiner; got none", hint="write for example n=Count()")
-        return {**dict(labelled), **named}
-
-    def _same_name(self, one: str, other: str) -> bool:
-        return same_name(self.df.sparkSession, one, other)
-
-    def _check(self, combiners: Mapping[str, Combiner]) -> None:
-        """Refuse before the query starts what would fail, or be wrong, later."""
-        for name, combiner in combiners.items():
+        by_name = {**dict(labelled), **named}
+        for name, combiner in by_name.items():
             if not isinstance(combiner, Combiner):
                 raise ConfigurationError(
                     f"{name}={combiner!r} is not a combiner: partial results must be mergeable",
@@ -393,6 +393,19 @@ class Grouped:
                 )
             for column in combiner.columns:
                 require_column(self.df, column, f"input of {name}")
+        return by_name
+
+    def _native(self, combiners: Mapping[str, Combiner]) -> DataFrame | None:
+        """Return the plain `groupBy` by which Spark combines these itself; None where it cannot, or must not."""
+        if not isinstance(self.grouping, Auto) or self.ledger is not None or self.cost is not None:
+            return None
+        return aggregate_natively(self._watermarked(), self.keys, combiners, self.windowing)
+
+    def _same_name(self, one: str, other: str) -> bool:
+        return same_name(self.df.sparkSession, one, other)
+
+    def _check(self) -> None:
+        """Refuse before the query starts what would fail, or be wrong, later, where Python does the work."""
         require_retry_guards(self.df.sparkSession)
         if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
             raise ConfigurationError(
@@ -408,6 +421,7 @@ class Grouped:
             )
         if self.ledger is not None:
             self.ledger.require_owner(self._routing.fingerprint)
+        require_executors(self.df.sparkSession)
 
 
 class Windowed:

@@ -49,9 +49,9 @@ class Windowing:
     start: str | None = None
     watermark: str | None = None
 
-    def column(self) -> Column:
-        """Return the window of each partial, under the name that Spark gives it."""
-        return sf.window(TIME, self.duration, self.slide, self.start).alias(WINDOW)
+    def column(self, time: str = TIME) -> Column:
+        """Return the window of each partial, or of each row by its own time, under the name that Spark gives it."""
+        return sf.window(time, self.duration, self.slide, self.start).alias(WINDOW)
 
 
 def quoted(name: str) -> str:
