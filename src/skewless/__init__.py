@@ -82,7 +82,8 @@ if TYPE_CHECKING:
     )
     from skewless.observing import InfluxSink, LogSink, Observer, PrometheusSink, Sink
     from skewless.processors import KeyState, Processor
-    from skewless.spark import Grouped, Windowed, diagnose, explain, group, repartition, ship
+    from skewless.salting.plan import Plan
+    from skewless.spark import Grouped, Windowed, diagnose, explain, group, plan_keys, repartition, ship
     from skewless.storage.ledger import Ledger
 
 __version__ = "0.2.0"
@@ -105,6 +106,7 @@ _HOMES: Final = {
     "Mean": "skewless.combiners",
     "Min": "skewless.combiners",
     "Observer": "skewless.observing",
+    "Plan": "skewless.salting.plan",
     "Processor": "skewless.processors",
     "PrometheusSink": "skewless.observing",
     "Sink": "skewless.observing",
@@ -115,6 +117,7 @@ _HOMES: Final = {
     "diagnose": "skewless.spark",
     "explain": "skewless.spark",
     "group": "skewless.spark",
+    "plan_keys": "skewless.spark",
     "repartition": "skewless.spark",
     "ship": "skewless.spark",
 }
@@ -161,6 +164,7 @@ __all__ = [
     "Modulo",
     "Observer",
     "PartialKey",
+    "Plan",
     "PopularityAware",
     "Processor",
     "PrometheusSink",
@@ -194,6 +198,7 @@ __all__ = [
     "hash_keys",
     "make_grouping",
     "make_stream",
+    "plan_keys",
     "repartition",
     "ship",
     "simulate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -12,9 +12,9 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skewless import SkewlessError, repartition
+from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
-from skewless.salting.planning_task import make_plan
+from skewless.salting.planning_task import Task
 
 pytestmark = pytest.mark.spark
 
@@ -105,22 +105,81 @@ def test_edges(spark: SparkSession) -> None:
             assert sorted(row["id"] for row in balanced.collect()) == sorted(row["id"] for row in edge.collect())
     twice = df.select("*", sf.col("id").alias("ID"), sf.col("id").alias("skewless_salt"))
     assert repartition(twice, "the.key", workers=3).columns == ["id", "the.key", "ID", "skewless_salt"]
-    collated = df.selectExpr("id", "IF(id % 2 = 0, 'a', 'A') COLLATE UTF8_LCASE AS c")
-    places = repartition(collated, "c", workers=5).select(sf.spark_partition_id()).distinct()
-    assert places.count() == 1, "keys that are equal in Spark are one key"
+
+
+@pytest.mark.parametrize("collation", ["UTF8_LCASE", "UTF8_LCASE_RTRIM", "UNICODE_CI"])
+def test_keys_that_are_equal_in_spark_are_one_key(spark: SparkSession, collation: str) -> None:
+    df = spark.range(900).selectExpr(
+        "id", f"element_at(array('a', 'A', 'b'), 1 + int(id % 3)) COLLATE {collation} AS c"
+    )
+    placed = repartition(df, "c", workers=5, learn_from=df, sample=1.0).select("c", sf.spark_partition_id().alias("p"))
+    pieces = placed.distinct().groupBy("c").count().collect()
+    assert len(pieces) == 2
+    if collation == "UNICODE_CI":  # which only Spark can compare: there is no plan
+        assert {row["count"] for row in pieces} == {1}
+
+
+def test_a_plan_at_hand_is_used_again(spark: SparkSession) -> None:
+    df = skewed(spark)
+    plan = Plan.from_json(plan_keys(df, "the.key", workers=8, sample=1.0).to_json())
+    assert plan.keys[0].key == "0"
+    assert plan.distinct == 2_001
+    assert all(key.key for key in plan.keys)
+    for teacher in (plan, plan_keys(df, "the.key", workers=5, sample=1.0), df):
+        balanced = repartition(df, "the.key", workers=8, sample=1.0, learn_from=teacher)
+        assert balanced.exceptAll(df).isEmpty()
+        loads, pieces = spread(balanced)
+        assert imbalance(loads) < 10
+        assert sum(pieces.values()) - len(pieces) < 8
+    assert sorted(spread(repartition(df, "the.key", workers=8, learn_from=plan))[0]) == pytest.approx(
+        sorted(plan.loads), rel=0.05
+    )
+
+
+def test_a_stream_follows_a_plan(spark: SparkSession, tmp_path: Path) -> None:
+    df = skewed(spark)
+    df.repartition(2).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
+    balanced = repartition(stream, "the.key", workers=8, learn_from=plan_keys(df, "the.key", workers=8, sample=1.0))
+    placed = balanced.select("*", sf.spark_partition_id().alias("p"))
+    query = placed.writeStream.format("memory").queryName("balanced").trigger(availableNow=True).start()
+    query.awaitTermination()
+    result = spark.table("balanced")
+    assert result.drop("p").exceptAll(df).isEmpty()
+    assert result.count() == df.count()
+    assert imbalance([row["count"] for row in result.groupBy("p").count().collect()]) < 10
+
+
+def test_partitioned_files_are_as_many_as_keys_and_cuts(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.range(0, 6_000, 1, 5).selectExpr("id", "IF(id % 10 < 6, 0, id % 20) AS country")
+    plan = plan_keys(df, "country", workers=4, sample=1.0)
+    repartition(df, "country", learn_from=plan, workers=4).write.partitionBy("country").parquet(str(tmp_path / "out"))
+    n_files = len(list((tmp_path / "out").glob("*/*.parquet")))
+    assert n_files == plan.distinct + plan.n_cuts
 
 
 def test_bad_input_is_refused(spark: SparkSession) -> None:
-    df = spark.range(3)
+    df: Any = spark.range(3)
+    other: Any = 3
     stream = spark.readStream.format("rate").load()
     cases: list[tuple[Any, str]] = [
         (lambda: repartition(df), "at least one key"),
         (lambda: repartition(df, "idd"), "did you mean 'id'"),
         (lambda: repartition(df, "id", workers=0), "workers must be a whole number of at least 1"),
-        (lambda: repartition(df, "id", workers=1025), "workers must be at most 1024"),
+        (lambda: repartition(df, "id", workers=65_537), "workers must be at most 65,536"),
         (lambda: repartition(df, "id", sample=0), "sample must be above 0"),
         (lambda: repartition(df.select(sf.create_map("id", "id").alias("m")), "m"), "cannot be a key"),
-        (lambda: repartition(stream, "value"), "which a stream does not have"),
+        (lambda: repartition(stream, "value"), "Set learn_from to a plan"),
+        (lambda: plan_keys(stream, "value"), "Read the same input with spark.read"),
+        (lambda: repartition(df, "id", learn_from=stream), "nothing can be learned from a stream"),
+        (lambda: repartition(df, "id", learn_from=other), "learn_from must be a Plan or a DataFrame"),
+        (lambda: repartition(df, "id", learn_from=df.toDF("x")), "key column .id."),
+        (
+            lambda: repartition(df, "id", learn_from=df.select(sf.col("id").cast("int"))),
+            "those to learn from are id int",
+        ),
+        (lambda: repartition(df, "id", learn_from=plan_keys(df.toDF("x"), "x")), "those to learn from are x bigint"),
+        (lambda: plan_keys(df.selectExpr("CAST(id AS string) COLLATE UNICODE_CI AS c"), "c"), "Cast the column"),
     ]
     for attempt, message in cases:
         with pytest.raises(SkewlessError, match=message):
@@ -128,6 +187,6 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
 
 
 def test_the_planning_task_needs_no_skewless_where_it_runs() -> None:
-    task = cloudpickle.dumps(partial(make_plan, workers=4, sampled=1.0))  # type: ignore[no-untyped-call]
+    task = cloudpickle.dumps(Task(workers=4, salt=0))  # type: ignore[no-untyped-call]
     done = subprocess.run([sys.executable, "-c", WITHOUT_SKEWLESS], input=task, capture_output=True, check=False)
     assert (done.stdout, done.returncode) == (b"0\n", 0), done.stderr.decode()

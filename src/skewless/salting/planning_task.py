@@ -1,8 +1,9 @@
-"""The planning task: counts of keys in, the plan out, as Arrow tables; what one task of a query does."""
+"""The planning task of a batch job: hashes of keys in, the table of the plan out; what one task of the query does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,63 +11,133 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.salting.planner import KeyLoads, Pieces, level
-from skewless.salting.steering import alias_table, steer
+from skewless.salting.slots import homes
+from skewless.salting.table import Placement, table_of
 
-COUNTS: Final = pa.schema(
-    [("hash", pa.int64()), ("rows", pa.int64()), ("home", pa.int32()), ("landings", pa.list_(pa.int32()))]
-)
-"""What the task gets: the largest keys, and the totals of workers, which have neither hash nor landings."""
-_PIECE: Final = pa.struct([("split", pa.float64()), ("salt", pa.int32()), ("other", pa.int32())])
-PLAN: Final = pa.schema([("hash", pa.int64()), ("pieces", pa.list_(_PIECE))])
-"""One row per key that is cut or moved: its hash, and the alias table from which its rows draw their salts."""
+_PENDING: Final = 1 << 22  # rows that are counted together
+_MOST_KEYS: Final = 1 << 20  # keys that are counted one by one
 
 
-def named_keys(workers: int) -> int:
-    """Return how many of the largest keys a plan can name: enough for all that are worth it."""
-    return max(64, workers)
-
-
-def tried_salts(workers: int) -> int:
-    """Return how many salts are tried for a key: a given worker is missed by all of them once in 3,000 times."""
-    return 8 * workers
-
-
-def make_plan(batches: Iterator[pa.RecordBatch], *, workers: int, sampled: float) -> Iterator[pa.RecordBatch]:
-    """Turn counts into the plan.
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """How the plan of a batch job is made; pickled by value, so that executors need nothing but NumPy and PyArrow.
 
     Parameters
     ----------
-    batches : iterator of record batches
-        Columns `hash`, `rows`, `home` and `landings`. Rows with `landings` are the largest keys: where each lands with
-        the salts 0, 1, 2, …; rows without are totals of all keys by the worker to which they hash.
     workers : int
         The number of workers.
+    salt : int
+        Of the hash that decides where keys are at home.
     sampled : float
-        Fraction of the rows that were counted.
+        Fraction of the rows that are counted.
+    may_cut : bool
+        Whether keys may be cut.
+    capacities : tuple of float, optional
+        How much each worker can do, relative to the others.
+    slack : float
+        Overload that is never worth a cut or a move.
     """
-    tables = (pa.Table.from_batches([batch]).cast(COUNTS) for batch in batches)
-    table = pa.concat_tables([COUNTS.empty_table(), *tables])
-    of_keys, of_workers = (table.filter(mask) for mask in (table["landings"].is_valid(), table["landings"].is_null()))
-    homes, rows = of_workers["home"].to_numpy(), of_workers["rows"].to_numpy()
-    known = KeyLoads(
-        loads=of_keys["rows"].to_numpy() / sampled,
-        homes=of_keys["home"].to_numpy().astype(np.int64),
-        totals=np.bincount(homes, rows / sampled, workers).astype(np.float64),
-        sampled=sampled,
-    )
-    landings = np.array(of_keys["landings"].to_pylist(), dtype=np.int32)
-    yield plan_batch(level(known), of_keys["hash"].to_numpy(), landings)
+
+    workers: int
+    salt: int
+    sampled: float = 1.0
+    may_cut: bool = True
+    capacities: tuple[float, ...] | None = None
+    slack: float = 0.01
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Count the rows of hashes, plan, and return the table."""
+        hashes, of, _ = self.count(batches)
+        yield table_of(placements(hashes, self.pieces(of)), self.workers)
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> tuple[NDArray[np.uint64], KeyLoads, int]:
+        """Return the hashes of the largest keys, what is known of the keys, and how many keys were met.
+
+        Parameters
+        ----------
+        batches : iterable of record batches
+            The hash of a key, and a number of rows that have it, which may be missing if it is 1.
+        """
+        counter = _Counter(self.workers, np.uint64(self.salt))
+        for batch in batches:
+            counter.add(batch)
+        hashes, rows = counter.largest(named_keys(self.workers, may_cut=self.may_cut))
+        of = KeyLoads(
+            loads=rows / self.sampled,
+            homes=homes(hashes, np.uint64(self.salt), self.workers),
+            totals=counter.totals() / self.sampled,
+            sampled=self.sampled,
+        )
+        return hashes, of, counter.n_keys
+
+    def pieces(self, of: KeyLoads) -> Pieces:
+        """Plan."""
+        capacities = None if self.capacities is None else np.array(self.capacities, dtype=np.float64)
+        return level(of, capacities=capacities, slack=self.slack, may_cut=self.may_cut)
 
 
-def plan_batch(pieces: Pieces, hashes: NDArray[np.int64], landings: NDArray[np.int32]) -> pa.RecordBatch:
-    """Return the plan as one record batch of the schema `PLAN`."""
-    tables = []
+def named_keys(workers: int, *, may_cut: bool = True) -> int:
+    """Return how many of the largest keys a plan can name: enough for all that are worth it.
+
+    Where no key may be cut, it takes many small ones to level the workers.
+    """
+    return max(64, workers if may_cut else 32 * workers)
+
+
+def placements(hashes: NDArray[np.uint64], pieces: Pieces) -> Iterator[Placement]:
+    """Return the id of each key that a plan cuts or moves, its workers, and their shares."""
     for key in np.unique(pieces.keys).tolist():
         own = pieces.keys == key
-        split, salts, others = alias_table(steer(pieces.workers[own], landings[key]), pieces.amounts[own])
-        entries = [
-            {"split": float(s), "salt": int(salt), "other": int(other)}
-            for s, salt, other in zip(split, salts, others, strict=True)
-        ]
-        tables.append({"hash": int(hashes[key]), "pieces": entries})
-    return pa.RecordBatch.from_pylist(tables, schema=PLAN)
+        yield int(hashes[key].view(np.int64)), pieces.workers[own].tolist(), pieces.amounts[own].tolist()
+
+
+class _Counter:
+    """Counts rows by hash, in bounded memory: of too many keys, the smallest count for their homes only."""
+
+    def __init__(self, workers: int, salt: np.uint64) -> None:
+        self._workers, self._salt = workers, salt
+        self._hashes, self._rows = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+        self._pending: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
+        self._n_pending = 0
+        self._others = np.zeros(workers)
+        self._n_others = 0
+
+    @property
+    def n_keys(self) -> int:
+        """How many keys were met; those that were not kept count again when they return."""
+        return self._hashes.size + self._n_others
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        hashes = batch.column(0).to_numpy().view(np.uint64)
+        rows = batch.column(1).to_numpy() if batch.num_columns > 1 else np.ones(hashes.size, dtype=np.int64)
+        self._pending.append((hashes, rows))
+        self._n_pending += hashes.size
+        if self._n_pending > _PENDING:
+            self._merge()
+
+    def _merge(self) -> None:
+        hashes = np.concatenate([self._hashes, *(hashes for hashes, _ in self._pending)])
+        rows = np.concatenate([self._rows, *(rows for _, rows in self._pending)])
+        self._hashes, groups = np.unique(hashes, return_inverse=True)
+        self._rows = np.bincount(groups, rows, self._hashes.size).astype(np.int64)
+        self._pending, self._n_pending = [], 0
+        if self._hashes.size > _MOST_KEYS:
+            order = np.argsort(-self._rows, kind="stable")
+            kept, dropped = order[:_MOST_KEYS], order[_MOST_KEYS:]
+            self._others += self._by_home(dropped)
+            self._n_others += dropped.size
+            self._hashes, self._rows = self._hashes[kept], self._rows[kept]
+
+    def _by_home(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        at = homes(self._hashes[chosen], self._salt, self._workers)
+        return np.bincount(at, self._rows[chosen], self._workers).astype(np.float64)
+
+    def largest(self, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the largest keys and their rows."""
+        self._merge()
+        top = np.lexsort((self._hashes.view(np.int64), -self._rows))[:n]
+        return self._hashes[top], self._rows[top]
+
+    def totals(self) -> NDArray[np.float64]:
+        """Return the rows of all keys by home."""
+        return self._others + self._by_home(np.arange(self._hashes.size))

@@ -11,7 +11,6 @@ A. Appleby, *MurmurHash3*, x86 32-bit variant; the seed of 42 is that of Spark's
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -64,7 +63,6 @@ def homes(hashes: NDArray[np.uint64], salt: np.uint64, n_workers: int) -> NDArra
     return landings(murmur3((words & _WORD, words >> _32), np.uint64(8)), n_workers)
 
 
-@cache
 def slots(n_workers: int) -> NDArray[np.int32]:
     """Return for each worker the smallest slot that lands there.
 
@@ -79,5 +77,4 @@ def slots(n_workers: int) -> NDArray[np.int32]:
         new = found[workers] < 0
         found[workers[new]] = start + first[new]
         start += tried
-    found.flags.writeable = False
     return found

@@ -1,140 +1,118 @@
-"""A balanced hash exchange: Spark's own, on (key, salt), with salts from a plan that is part of the query.
+"""The salted exchange: Spark's own hash exchange by a slot that each row looks up in a small broadcast table.
 
-The plan is a small table that is broadcast: key hash → the salts of its pieces. Keys that it does not name have salt 0.
-Which salt lands where is computed by Spark's `hash`, so that any type of key works; whatever the plan says, no row is
-lost or doubled, as it only decides to which partition a row goes.
+The table has the keys that are cut or moved; every other key has the slot that its hash gives it. Whatever the table
+says, no row is lost or doubled: it only decides to which partition a row goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import MapType, VariantType
 
-import skewless.errors
-from skewless.errors import ConfigurationError, require_at_least
-from skewless.salting import planner, planning_task, steering
-from skewless.salting.planning_task import make_plan, named_keys, tried_salts
-from skewless.spark.columns import require_keys, shuffle_partitions
-from skewless.spark.keys import contains, is_collated
-from skewless.spark.merge import quoted, safe_names
+from skewless.hashing import make_salt
+from skewless.salting.slots import slots
+from skewless.spark.keys import contains
 from skewless.spark.route import has_retry_guards
 
-_MOST_WORKERS: Final = 1024  # a plan tries 8 salts per worker for as many keys as workers: more would be slow
-_SALT: Final = "skewless_salt"
-_PIECES: Final = "skewless_pieces"
+SLOT: Final = "skewless_slot"
+HASH: Final = "skewless_hash"
+TABLE: Final = "id bigint, pieces array<struct<split double, slot int, other int>>"
+"""The columns of a table: what identifies a key or a range of keys, and the alias table of its pieces."""
+
 _TURN: Final = "skewless_turn"
-_HASH: Final = "skewless_hash"
-_PLAN: Final = "hash bigint, pieces array<struct<split double, salt int, other int>>"
-
-# The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
-for _module in (skewless.errors, planner, planning_task, steering):
-    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
+_ID: Final = "skewless_id"
+_PIECES: Final = "skewless_pieces"
+_OF_KEY: Final = "skewless_pieces_of_key"
+_OF_RANGE: Final = "skewless_pieces_of_range"
 
 
-def repartition(
-    df: DataFrame, *keys: str, workers: int | None = None, sample: float = 0.02, seed: int = 0
-) -> DataFrame:
-    """Hash-partition a batch DataFrame by key columns into partitions of even size.
-
-    Every key is in one partition, as with `df.repartition(workers, *keys)`, except the few that are cut because they
-    are larger than a partition should be. There are fewer cuts than workers.
+@dataclass(frozen=True, kw_only=True)
+class Salting:
+    """How rows are spread over workers.
 
     Parameters
     ----------
-    df : DataFrame
-        The rows. It is read twice: a sample of its key columns is counted first. An input that is expensive to compute
-        should be cached.
-    keys : str
-        The key columns; null is a key.
-    workers : int, optional
-        The number of partitions. Default: `spark.sql.shuffle.partitions`.
-    sample : float
-        Fraction of the rows that are counted; 1.0 counts all of them.
+    workers : int
+        The number of partitions.
     seed : int
-        Seed of the sample, and of the choice among the pieces of a cut key.
-
-    Examples
-    --------
-    `repartition(df, "country").write.partitionBy("country").parquet(path)`
+        Of the hash that decides where keys are at home, and of the turns that rows of a cut key take.
+    table : DataFrame, optional
+        The keys that are not at home, see `TABLE`. Without one, all are.
+    n_ranges : int
+        Ranges of hashes that the table has entries for beside those of keys; 0 if it has keys only.
+    by_range : bool
+        Whether it has entries for ranges only.
+    spread : bool
+        Whether the rows of keys that the table does not have go to all workers in turn, rather than home.
     """
-    require_keys(df, keys, "repartition")
-    n_workers = shuffle_partitions(df.sparkSession) if workers is None else workers
-    require_at_least("workers", n_workers, 1)
-    if n_workers > _MOST_WORKERS:
-        raise ConfigurationError(subject="workers", expected=f"at most {_MOST_WORKERS}", value=n_workers)
-    if not 0 < sample <= 1:
-        raise ConfigurationError(subject="sample", expected="above 0 and at most 1", value=sample)
-    if df.isStreaming:
-        raise ConfigurationError(
-            "repartition counts the keys of a DataFrame, which a stream does not have all of",
-            subject="df",
-            hint="use group(…).agg(…) in a stream",
-        )
-    columns = [sf.col(quoted(key)) for key in keys]
-    if n_workers == 1 or any(is_collated(df.schema[key].dataType) for key in keys):
-        # Spark places collated strings by a hash that no SQL function computes: nothing can be steered.
-        return df.repartition(n_workers, *columns)
-    names = df.columns
-    renamed = df.toDF(*safe_names(names))
-    by = [renamed[safe_names(names)[names.index(key)]] for key in keys]
-    plan = _plan(renamed, by, n_workers, sample, seed)
-    exchanged = _salted(renamed, by, plan, seed).repartition(n_workers, *by, _SALT)
-    return exchanged.select(*(sf.col(new).alias(old) for new, old in zip(safe_names(names), names, strict=True)))
+
+    workers: int
+    seed: int = 0
+    table: DataFrame | None = None
+    n_ranges: int = 0
+    by_range: bool = False
+    spread: bool = False
+
+    def exchange(self, df: DataFrame, hashed: Column) -> DataFrame:
+        """Exchange rows by the hash of their key; the result has the columns of `df`, and `SLOT` and `HASH`."""
+        salted = self._salted(df.withColumn(HASH, hashed), list(df.columns))
+        return salted.select(*df.columns, SLOT, HASH).repartition(self.workers, SLOT)
+
+    def _salted(self, df: DataFrame, content: list[str]) -> DataFrame:
+        at_home = sf.hash(sf.col(HASH).bitwiseXOR(sf.lit(int(make_salt(self.seed).astype("int64")))))
+        if self.table is None and not self.spread:
+            return df.withColumn(SLOT, at_home)
+        # The turn has a projection of its own: it is drawn once and used twice.
+        drawn = df.withColumn(_TURN, _uniform(df.sparkSession, df.select(*content), self.seed))
+        everybody = sf.element_at(_slots(self.workers), (sf.col(_TURN) * self.workers).cast("int") + 1)
+        otherwise = everybody if self.spread else at_home
+        if self.table is None:
+            return drawn.withColumn(SLOT, otherwise)
+        found = []
+        if not self.by_range:
+            drawn = _looked_up(drawn, sf.col(HASH), self.table, _OF_KEY)
+            found.append(_OF_KEY)
+        if self.n_ranges:
+            drawn = _looked_up(drawn, range_of(sf.col(HASH), self.n_ranges), self.table, _OF_RANGE)
+            found.append(_OF_RANGE)
+        turned = drawn.withColumn(_PIECES, sf.coalesce(*found)).withColumn(_TURN, sf.col(_TURN) * sf.size(_PIECES))
+        entry = sf.element_at(_PIECES, sf.col(_TURN).cast("int") + 1)
+        piece = sf.when(sf.pmod(sf.col(_TURN), sf.lit(1)) < entry["split"], entry["slot"]).otherwise(entry["other"])
+        return turned.withColumn(SLOT, sf.when(sf.col(_PIECES).isNull(), otherwise).otherwise(piece))
 
 
-def _salted(df: DataFrame, keys: Sequence[Column], plan: DataFrame, seed: int) -> DataFrame:
-    """Add the salt of each row: drawn from the pieces of its key, or 0 where the plan does not name it."""
-    # The turn has a projection of its own: it is drawn once and used twice.
-    looked_up = (
-        df.withColumn(_HASH, sf.xxhash64(*keys))
-        .join(sf.broadcast(plan.toDF(_HASH, _PIECES)), _HASH, "left")
-        .withColumn(_TURN, _uniform(df, seed) * sf.size(_PIECES))
-    )
-    entry = sf.element_at(_PIECES, sf.col(_TURN).cast("int") + 1)
-    drawn = sf.when(sf.pmod(sf.col(_TURN), sf.lit(1)) < entry["split"], entry["salt"]).otherwise(entry["other"])
-    return looked_up.withColumn(_SALT, sf.when(sf.col(_PIECES).isNull(), sf.lit(0)).otherwise(drawn))
+def range_of(hashed: Column, n_ranges: int) -> Column:
+    """Return which of n equal ranges of hashes a hash is in, as `substreams_of` does."""
+    upper = sf.shiftrightunsigned(hashed, 32)
+    return sf.shiftright(upper * sf.lit(n_ranges).cast("bigint"), 32)
 
 
-def _uniform(df: DataFrame, seed: int) -> Column:
+def _looked_up(df: DataFrame, key: Column, table: DataFrame, name: str) -> DataFrame:
+    # Two look-ups have the same right side, so that Spark computes and broadcasts the table once.
+    probed = df.withColumn(_ID, key)
+    return probed.join(sf.broadcast(table.toDF(_ID, name)), _ID, "left").drop(_ID)
+
+
+def _slots(workers: int) -> Column:
+    return sf.lit(slots(workers).tolist())
+
+
+def _uniform(spark: SparkSession, content: DataFrame, seed: int) -> Column:
     """Return a number from 0 to 1 for each row, by which it chooses a piece of its key.
 
     A retried task may see its rows in another order. Where Spark does not run all consumers again then, the number
     depends on the content of the row alone; rows that are all alike stay together.
     """
-    if has_retry_guards(df.sparkSession):
+    if has_retry_guards(spark):
         return sf.rand(seed)
-    hashable = [field.name for field in df.schema if not contains(field.dataType, _is_not_hashable)]
+    hashable = [field.name for field in content.schema if not contains(field.dataType, _is_not_hashable)]
     bits = sf.shiftrightunsigned(sf.xxhash64(sf.lit(seed), *hashable), 11)
     return bits / sf.lit(float(1 << 53))
 
 
 def _is_not_hashable(kind: object) -> bool:
     return isinstance(kind, MapType | VariantType)
-
-
-def _plan(df: DataFrame, keys: Sequence[Column], workers: int, sample: float, seed: int) -> DataFrame:
-    """Return the plan as a DataFrame that is computed when the query runs."""
-    names = safe_names([str(number) for number in range(len(keys))])
-    rows = df.select(*(key.alias(name) for key, name in zip(keys, names, strict=True)))
-    if sample < 1:
-        rows = rows.sample(sample, seed)
-
-    def landing(salt: Column) -> Column:
-        return sf.pmod(sf.hash(*names, salt), sf.lit(workers))
-
-    counts = rows.groupBy(*names).agg(sf.count("*").alias("rows")).withColumn("home", landing(sf.lit(0)))
-    salts = sf.sequence(sf.lit(0), sf.lit(tried_salts(workers) - 1))
-    largest = counts.orderBy(sf.desc("rows"), "home").limit(named_keys(workers))
-    of_keys = largest.select(
-        sf.xxhash64(*names).alias("hash"), "rows", "home", sf.transform(salts, landing).alias("landings")
-    )
-    totals = counts.groupBy("home").agg(sf.sum("rows").alias("rows"))
-    of_workers = totals.selectExpr("CAST(NULL AS bigint) AS hash", "rows", "home", "CAST(NULL AS array<int>) landings")
-    task = partial(make_plan, workers=workers, sampled=sample)
-    return of_keys.unionByName(of_workers).coalesce(1).mapInArrow(task, _PLAN)

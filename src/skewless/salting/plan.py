@@ -1,0 +1,293 @@
+"""A plan at hand: what was counted and decided, to be printed, saved, loaded, and used by other queries."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from skewless.errors import InputError, StorageError
+from skewless.salting.planner import KeyLoads, level
+from skewless.salting.planning_task import Task, named_keys
+from skewless.salting.slots import homes
+from skewless.salting.table import table_of
+
+_FORMAT: Final = 1
+_SHOWN: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedKey:
+    """One of the largest keys.
+
+    Parameters
+    ----------
+    key : str
+        Its values as text.
+    hash : int
+        Spark's `xxhash64` of it.
+    rows : float
+        Its rows, scaled up from a sample if there was one.
+    workers : tuple of int
+        Who gets them: more than one worker if the key is cut.
+    shares : tuple of float
+        The share of each of these workers.
+    """
+
+    key: str
+    hash: int
+    rows: float
+    workers: tuple[int, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which of the largest keys are cut or moved, so that all workers get the same; made by `plan_keys`.
+
+    `print` shows it. A plan can be saved as JSON, loaded on another day and used with `learn_from=plan`: keys that
+    it does not know go where their hash puts them, so an old plan costs balance, never correctness.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        The key columns and their types.
+    workers : int
+        The number of workers.
+    salt : int
+        Of the hash that decides where keys are at home.
+    sampled : float
+        Fraction of the rows that were counted.
+    distinct : int
+        Keys among the counted rows.
+    totals : tuple of float
+        Rows that plain hashing would send to each worker.
+    keys : tuple of PlannedKey
+        The largest keys, cut, moved or at home.
+    """
+
+    columns: Mapping[str, str]
+    workers: int
+    salt: int
+    sampled: float
+    distinct: int
+    totals: tuple[float, ...]
+    keys: tuple[PlannedKey, ...]
+
+    @classmethod
+    def of(
+        cls,
+        hashes: NDArray[np.uint64],
+        loads: KeyLoads,
+        names: Sequence[str],
+        *,
+        columns: Mapping[str, str],
+        salt: int,
+        distinct: int,
+        may_cut: bool = True,
+    ) -> Plan:
+        """Plan from what is known of the largest keys: their hashes, loads and names, in the same order."""
+        pieces = level(loads, may_cut=may_cut)
+        keys = []
+        for number, hashed in enumerate(hashes.view(np.int64).tolist()):
+            own = pieces.keys == number
+            amounts = pieces.amounts[own]
+            keys.append(
+                PlannedKey(
+                    key=names[number],
+                    hash=hashed,
+                    rows=float(loads.loads[number]),
+                    workers=tuple(pieces.workers[own].tolist()) or (int(loads.homes[number]),),
+                    shares=tuple((amounts / amounts.sum()).tolist()) or (1.0,),
+                )
+            )
+        return cls(
+            columns=dict(columns),
+            workers=loads.n_workers,
+            salt=salt,
+            sampled=loads.sampled,
+            distinct=distinct,
+            totals=tuple(loads.totals.tolist()),
+            keys=tuple(keys),
+        )
+
+    @property
+    def rows(self) -> float:
+        """All rows, scaled up from the sample."""
+        return sum(self.totals)
+
+    @property
+    def loads(self) -> list[float]:
+        """Rows that each worker is going to get."""
+        loads = np.array(self.totals)
+        for key, home in zip(self.keys, self._homes.tolist(), strict=True):
+            loads[home] -= key.rows
+            np.add.at(loads, np.array(key.workers), key.rows * np.array(key.shares))
+        return [float(load) for load in loads]
+
+    @property
+    def n_cuts(self) -> int:
+        """Pieces beyond the first of each key."""
+        return sum(len(key.workers) - 1 for key in self.keys)
+
+    @property
+    def _homes(self) -> NDArray[np.int64]:
+        hashes = np.array([key.hash for key in self.keys], dtype=np.int64).view(np.uint64)
+        return homes(hashes, np.uint64(self.salt), self.workers)
+
+    def known(self, workers: int, salt: int) -> tuple[NDArray[np.uint64], KeyLoads]:
+        """Return the hashes of the largest keys and what is known of them, for any number of workers.
+
+        For another number than that of the plan, all keys that are not among the largest count as evenly spread.
+        """
+        hashes = np.array([key.hash for key in self.keys], dtype=np.int64).view(np.uint64)
+        loads, at = np.array([key.rows for key in self.keys]), homes(hashes, np.uint64(salt), workers)
+        totals = np.array(self.totals)
+        if (workers, salt) != (self.workers, self.salt):
+            totals = np.full(workers, max(0.0, self.rows - loads.sum()) / workers) + np.bincount(at, loads, workers)
+        return hashes, KeyLoads(loads=loads, homes=at, totals=totals, sampled=self.sampled)
+
+    def for_workers(self, workers: int, salt: int, *, may_cut: bool = True) -> Plan:
+        """Return the plan for another number of workers, another hash, or whole keys."""
+        is_whole = not self.n_cuts
+        if (workers, salt) == (self.workers, self.salt) and (may_cut or is_whole):
+            return self
+        hashes, known = self.known(workers, salt)
+        names = [key.key for key in self.keys]
+        return Plan.of(hashes, known, names, columns=self.columns, salt=salt, distinct=self.distinct, may_cut=may_cut)
+
+    def table(self) -> pa.RecordBatch:
+        """Return the keys that are not at home as rows look them up."""
+        moved = (
+            (key.hash, key.workers, key.shares)
+            for key, home in zip(self.keys, self._homes.tolist(), strict=True)
+            if key.workers != (home,)
+        )
+        return table_of(moved, self.workers)
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return json.dumps({"skewless_plan": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Return the plan that `to_json` wrote."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            found = content.pop("skewless_plan")
+            keys = tuple(
+                PlannedKey(**{**key, "workers": tuple(key["workers"]), "shares": tuple(key["shares"])})
+                for key in content.pop("keys")
+            )
+            plan = cls(**{**content, "totals": tuple(content["totals"])}, keys=keys)
+            is_sound = found == _FORMAT and len(plan.totals) == plan.workers > 0 and 0 < plan.sampled <= 1
+            for key in keys:
+                is_sound &= len(key.workers) == len(key.shares) > 0 and min(key.shares) >= 0 < sum(key.shares)
+                is_sound &= all(0 <= worker < plan.workers for worker in key.workers)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"this is not a plan: {error}", hint="make one with plan_keys(…).save(path)") from error
+        if not is_sound:
+            raise InputError(
+                "this plan is broken, or of another version of skewless", hint="make a new one with plan_keys"
+            )
+        return plan
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a local file, as JSON."""
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"cannot write the plan to {path}: {error}", subject="path") from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a plan that `save` wrote."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StorageError(f"cannot read a plan from {path}: {error}", subject="path") from error
+        return cls.from_json(text)
+
+    def __str__(self) -> str:
+        lines = [self._summary()]
+        if shown := self._shown():
+            width = min(40, max(len(name) for name, *_ in shown))
+            lines.append(f"  {'key':{width}}  {'share':>7}  workers")
+            lines += [f"  {_short(name, width):{width}}  {share:>7}  {workers}" for name, share, workers in shown]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td style='text-align:right'>{share}</td><td>{workers}</td></tr>"
+            for name, share, workers in self._shown()
+        )
+        header = "<tr><th>key</th><th>share</th><th>workers</th></tr>" if rows else ""
+        return f"<p>{html.escape(self._summary())}</p><table>{header}{rows}</table>"
+
+    def _summary(self) -> str:
+        how = "all rows counted" if self.sampled == 1 else f"from a sample of {self.sampled:.3g}"
+        mean = self.rows / self.workers
+        before, after = (
+            100 * (max(loads, default=0) / mean - 1) if mean else 0.0 for loads in (self.totals, self.loads)
+        )
+        moved = sum(
+            len(key.workers) == 1 and key.workers != (home,)
+            for key, home in zip(self.keys, self._homes.tolist(), strict=True)
+        )
+        return (
+            f"{', '.join(self.columns)}: {self.rows:,.0f} rows, {self.distinct:,} keys ({how}) on {self.workers} "
+            f"workers. The busiest worker is {before:.1f} % above the mean with plain hashing, {after:.1f} % with this "
+            f"plan: {self.n_cuts} cuts, {moved} keys moved whole."
+        )
+
+    def _shown(self) -> list[tuple[str, str, str]]:
+        shown = []
+        for key, home in list(zip(self.keys, self._homes.tolist(), strict=True))[:_SHOWN]:
+            if len(key.workers) > 1:
+                parts = sorted(zip(key.workers, key.shares, strict=True), key=lambda part: -part[1])
+                listed = ", ".join(f"{worker} ({share:.0%})" for worker, share in parts[:_SHOWN])
+                where = f"cut in {len(parts)}: {listed}{', …' if len(parts) > _SHOWN else ''}"
+            else:
+                where = str(key.workers[0]) + ("" if key.workers == (home,) else f", moved from {home}")
+            shown.append((key.key, f"{key.rows / max(self.rows, 1):.2%}", where))
+        return shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanTask:
+    """A planning task that returns the whole plan, as JSON: of keys that are counted already, with their names."""
+
+    columns: Mapping[str, str]
+    task: Task
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        largest = pa.schema([("hash", pa.int64()), ("rows", pa.int64()), ("name", pa.binary())]).empty_table()
+        counted = []
+        for batch in batches:
+            counted.append(batch.select([0, 1]))
+            rows = pa.table(batch.columns, names=largest.column_names).cast(largest.schema)
+            order = [("rows", "descending"), ("hash", "ascending")]
+            largest = pa.concat_tables([largest, rows]).sort_by(order).slice(0, named_keys(self.task.workers))
+        hashes, loads, distinct = self.task.count(counted)
+        names = dict(zip(largest["hash"].to_pylist(), largest["name"].to_pylist(), strict=True))
+        plan = Plan.of(
+            hashes,
+            loads,
+            [names.get(hashed, b"").decode(errors="replace") for hashed in hashes.view(np.int64).tolist()],
+            columns=self.columns,
+            salt=self.task.salt,
+            distinct=distinct,
+        )
+        yield pa.RecordBatch.from_pydict({"plan": [plan.to_json()]})
+
+
+def _short(name: str, width: int) -> str:
+    printable = "".join(character if character.isprintable() else "·" for character in name)
+    return printable if len(printable) <= width else printable[: width - 1] + "…"
