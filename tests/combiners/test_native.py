@@ -61,7 +61,7 @@ AGGREGATES: dict[str, tuple[Combiner, str]] = {
         f"quantile_{c}": (
             ApproxQuantile(c, share, k=1000),
             # The nearest rank, which is what the sketch gives while it holds all values.
-            f"double(get(array_sort(collect_list({c})), greatest(int(ceil({share}BD * count({c}))), 1) - 1))",
+            f"get(array_sort(collect_list({c})), greatest(int(ceil({share}BD * count({c}))), 1) - 1)",
         )
         for c, share in {"i": 0.0, "l": 0.25, "f": 0.5, "d": 0.99, "c": 1.0}.items()
     },

@@ -65,9 +65,9 @@ def distinct(values: Iterable[Any]) -> int:
     return len({"nan" if value != value else value for value in values_of(values)} - {""})  # noqa: PLR0124
 
 
-def quantile(values: Iterable[Any], fraction: float) -> float | None:
+def quantile(values: Iterable[Any], fraction: float) -> Any:
     """Nearest rank: the least value that at least this share of all values does not exceed."""
-    present = sorted(float(value) for value in values_of(values) if not math.isnan(value))
+    present = sorted(value for value in values_of(values) if not math.isnan(value))
     if not present:
         return None
     rank = max(1, math.ceil(Fraction(fraction) * len(present)))

@@ -43,7 +43,7 @@ VALUES = {
     "b": "cast(id % 100 AS tinyint)",
     "i": "cast(id * 7 % 91 AS int)",
     "l": "id * 31 % 1009",
-    "f": "cast(id % 13 AS float) / 4",
+    "f": "float(id % 13 / 4D)",
     "d": "CASE WHEN id % 11 = 0 THEN double('NaN') WHEN id % 11 = 1 THEN -0D ELSE id % 17 / 8D END",
     "c": "cast(id % 700 / 7BD AS decimal(10, 2))",
     "s": "CASE WHEN id % 5 = 0 THEN '' ELSE concat('é', id % 40) END",
@@ -206,7 +206,20 @@ def test_overflow_follows_ansi_mode(spark: SparkSession) -> None:
 
 def test_what_is_chosen_otherwise_is_routed_with_the_same_values(spark: SparkSession, tmp_path: Path) -> None:
     df = rows(spark)
-    names = ["n", "count_s", "sum_c", "min_d", "max_s", "mean_l", "var_pop_i", "vwap", "distinct_s", "quantile_f"]
+    names = [
+        "n",
+        "count_s",
+        "sum_c",
+        "min_d",
+        "max_s",
+        "mean_l",
+        "var_pop_i",
+        "vwap",
+        "distinct_s",
+        "quantile_i",
+        "quantile_f",
+        "quantile_c",
+    ]
     combiners = {name: AGGREGATES[name][0] for name in names}
     grouped = group(df, "k", workers=3)
     routed = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from decimal import ROUND_HALF_UP, Context, Decimal
+from math import nextafter
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +17,24 @@ from skewless.combiners.per_group import NUMBERS, doubles_of, is_number
 from skewless.combiners.sketched import Sketched, import_datasketches
 from skewless.errors import ConfigurationError
 
+_SPARK_TYPES: Final = {
+    pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.float32(): "float",
+    pa.float64(): "double",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ApproxQuantile(Sketched):
-    """Estimate a quantile of a column, as a double, with a KLL sketch; nulls and NaN are skipped.
+    """Estimate a quantile of a column, in the type of the column, with a KLL sketch; nulls and NaN are skipped.
 
     The result is the least value that at least a share `fraction` of all values does not exceed. It is exact up to
     `k` values. Beyond, its rank is off by at most 0.072 % of all values with the default `k`, in 99 of 100 cases: of
     10,000 values, p99 is one of the 93rd to the 107th largest. The sketch is that of Spark's
-    `kll_sketch_agg_double(column, k)`, which skips the same values, and Spark merges these states.
+    `kll_sketch_agg_double(column, k)`, which skips the same values, and Spark merges these states. Integers and
+    decimals of more than 15 digits are rounded to doubles in it.
+
+    Where Spark combines the rows itself, this is its `percentile_approx(column, fraction, 2 * k)`: exact up to `k`
+    values of any type, and then off by at most 1 / (2 `k`) of all values, 0.0125 % with the default.
 
     Parameters
     ----------
@@ -68,18 +79,23 @@ class ApproxQuantile(Sketched):
 
     def result_type(self, inputs: Sequence[pa.DataType]) -> pa.DataType:
         require_type(self, 0, inputs[0], NUMBERS, when=is_number(inputs[0]))
-        return pa.float64()
+        return inputs[0]
 
-    def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
+    def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:
         read = import_datasketches().kll_doubles_sketch.deserialize
-        return pa.array((self._quantile(read(state)) for state in states[0].to_pylist()), pa.float64())
+        quantiles = (self._quantile(read(state)) for state in states[0].to_pylist())
+        return pa.array((None if value is None else _typed(value, inputs[0]) for value in quantiles), inputs[0])
 
     def native_merge(self, columns: Sequence[str]) -> list[str]:
         return [f"kll_merge_agg_double({columns[0]}, {self.k})"]
 
-    def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:
-        sketch = columns[0]
+    def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:
+        sketch, (kind,) = columns[0], inputs
         quantile = f"kll_sketch_get_quantile_double({sketch}, {float(self.fraction)!r}D)"
+        if pa.types.is_decimal(kind):
+            bound = _largest_double(kind)
+            quantile = f"least(greatest({quantile}, {-bound!r}D), {bound!r}D)"
+        quantile = f"cast({quantile} AS {_SPARK_TYPES.get(kind) or f'decimal({kind.precision}, {kind.scale})'})"
         return f"CASE WHEN kll_sketch_get_n_double({sketch}) > 0 THEN {quantile} END"  # an empty one is an error there
 
     def native_aggregate(self, columns: Sequence[str], inputs: Sequence[pa.DataType], /) -> str:
@@ -105,3 +121,23 @@ class ApproxQuantile(Sketched):
 
     def _quantile(self, sketch: Any) -> float | None:
         return None if sketch.is_empty() else float(sketch.get_quantile(float(self.fraction), inclusive=True))
+
+
+def _typed(value: float, kind: pa.DataType) -> float | Decimal:
+    """Return a value of the sketch in the type that it had: a double may be too large by its rounding.
+
+    >>> _typed(float(2**63 - 1), pa.int64()), _typed(0.1, pa.decimal128(4, 2)), _typed(1e18, pa.decimal128(18, 0))
+    (9223372036854775807, Decimal('0.10'), Decimal('999999999999999900'))
+    """
+    if pa.types.is_integer(kind):
+        return min(int(value), 2**63 - 1)
+    if pa.types.is_decimal(kind):
+        bound = _largest_double(kind)
+        nearest = Decimal(repr(min(max(value, -bound), bound)))
+        return nearest.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, Context(prec=38))
+    return value
+
+
+def _largest_double(kind: pa.Decimal128Type) -> float:
+    """Return a double that a decimal type has room for, and no value of the type that is a double exceeds."""
+    return nextafter(10.0 ** (kind.precision - kind.scale), 0)
