@@ -2,7 +2,7 @@
 
     python benchmarks/native.py
 
-Both have the same plan. Times are from the call that builds a query to its last row, the best of three in turn.
+Both have the same plan. Times are from the call that builds a query to its last row, the best of five in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skewless.spark import group
 from skewless.spark.deploy.session import make_session
 
 _ROWS: Final = 20_000_000
-_RUNS: Final = 3
+_RUNS: Final = 5
 
 
 def timed(build: Callable[[], DataFrame]) -> float:

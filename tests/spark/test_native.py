@@ -133,6 +133,8 @@ def test_every_combiner_is_the_function_of_spark(spark: SparkSession, window: bo
     assert got.schema == plain.schema  # types, nullability, names and metadata
     assert shown(got) == shown(plain)
     assert is_native(got)
+    if not window:
+        assert group(df, "k").agg(Count(), Sum("i")).sameSemantics(df.groupBy("k").agg(sf.count("*"), sf.sum("i")))
 
 
 def test_results_without_a_name_are_those_of_spark(spark: SparkSession) -> None:

@@ -51,6 +51,8 @@ def group(
 ) -> Grouped:
     """Group a batch or streaming DataFrame by key columns, and spread the work of each key as the grouping decides.
 
+    Functions that Spark combines itself are left to it, unless a grouping is named or a ledger given: see `Grouped.agg`.
+
     Parameters
     ----------
     df : DataFrame
@@ -63,7 +65,7 @@ def group(
         A name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
     ledger : str or Ledger
         Directory or URI through which sources share what they learned, and which the observer reads. A stream needs
-        one of its own, a batch job none.
+        one of its own, unless Spark combines its functions itself; a batch job needs none.
     seed : int
         Another seed hashes keys to other workers.
 
@@ -160,6 +162,10 @@ class Grouped:
 
     def agg(self, *unnamed: Combiner, **named: Combiner) -> DataFrame:
         """Aggregate; the result equals that of a plain `groupBy`.
+
+        It is a plain `groupBy` where Spark has a function for every combiner (for all but `ApproxTopK`, `Custom` and
+        classes of your own), the grouping is `"auto"` and there is no ledger: Spark combines the rows of a key before
+        it exchanges them, so that skew costs nothing. `workers` and `seed` do not matter then.
 
         Parameters
         ----------
