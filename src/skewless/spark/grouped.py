@@ -51,7 +51,7 @@ def group(
 ) -> Grouped:
     """Group a batch or streaming DataFrame by key columns, and spread the work of each key as the grouping decides.
 
-    Functions that Spark combines itself are left to it, unless a grouping is named or a ledger given: see `Grouped.agg`.
+    Functions that Spark combines itself are left to it unless a grouping is named or a ledger given: see `Grouped.agg`.
 
     Parameters
     ----------
