@@ -59,7 +59,7 @@ def exchange(spark: SparkSession, rows: int, runs: int, groupings: list[str]) ->
     plans = {"plain repartition": df.repartition(_WORKERS, "key"), "planned": repartition(df, "key", workers=_WORKERS)}
     for name in groupings:
         grouping = make_grouping(name, workers=_WORKERS)
-        column = worker_column(["key"], Routing(grouping=grouping, ledger=None, seed=0, keys=("key",)))
+        column = worker_column(sf.xxhash64("key"), Routing(grouping=grouping, ledger=None, seed=0, keys=("key",)))
         plans[name] = df.withColumn("worker", column).repartitionById(_WORKERS, "worker")
     times: dict[str, list[float]] = {name: [] for name in plans}
     for _ in range(runs + 1):  # interleaved, so that a slow minute of the machine affects all of them

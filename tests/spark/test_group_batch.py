@@ -90,25 +90,28 @@ def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None
             group(df, "k", workers=1, grouping="SG").agg(**sums, **more).collect()
 
 
-def test_the_route_is_evaluated_once_and_nothing_else_is_shuffled_by_row(spark: SparkSession) -> None:
+@pytest.mark.parametrize("grouping", ["even", "PKG"])
+def test_rows_are_exchanged_once_and_without_what_nobody_reads(spark: SparkSession, grouping: str) -> None:
     df = spark.range(100).select((sf.col("id") % 3).alias("k"), sf.col("id").alias("v"), sf.lit("unused").alias("w"))
-    result = group(df, "k", workers=4, grouping="even").agg(n=Count(), s=Sum("v"))
+    result = group(df, "k", workers=4, grouping=grouping).agg(n=Count(), s=Sum("v"))
     plan = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
-    assert plan.count("ArrowEvalPython") == 1
-    assert plan.count("shufflepartitionidpassthrough") == 1
+    assert plan.count("ArrowEvalPython") == (grouping == "PKG"), "only what decides row by row needs Python for it"
+    assert plan.count("shufflepartitionidpassthrough") == (grouping == "PKG")
+    assert plan.count("hashpartitioning(skewless_slot") == (grouping == "even")
     assert "unused" not in plan
 
 
-def test_rows_land_on_the_workers_that_the_router_names(spark: SparkSession, tmp_path: Any) -> None:
+def test_keys_are_at_home_where_the_simulator_has_them(spark: SparkSession, tmp_path: Any) -> None:
     from skewless import hash_keys
+    from skewless.hashing import make_salt
+    from skewless.salting.slots import homes
     from skewless.spark import Ledger
 
     df = spark.range(0, 1000, 1, 1).select((sf.col("id") % 50).alias("k"))
     ledger = Ledger(uri=str(tmp_path))
     group(df, "k", workers=4, grouping="key", ledger=ledger).agg(n=Count()).collect()
     keys = hash_keys(pa.array([i % 50 for i in range(1000)], pa.int64()))
-    workers = Key(workers=4).start(0, 0).route(keys, 0)
-    expected = {worker: int((workers == worker).sum()) for worker in set(workers.tolist())}
+    expected = dict(enumerate(np.bincount(homes(keys, make_salt(0), 4)).tolist()))
     assert {report.worker: report.tuples for report in ledger.read_workers(0)} == expected
 
 
@@ -160,7 +163,8 @@ def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: 
     spark.conf.set(name, "false")
     try:
         with pytest.raises(SkewlessError, match=name):
-            group(spark.range(3), "id", grouping="key").agg(n=Count())
+            group(spark.range(3), "id", grouping="PKG").agg(n=Count())
+        assert group(spark.range(3), "id", grouping="even").agg(n=Count()).count() == 3, "a plan needs no guard"
     finally:
         spark.conf.unset(name)
 

@@ -70,6 +70,9 @@ def reports(draw: st.DrawFn) -> WorkerReport:
         hashes=hashes,
         top_keys=[key for key, _ in top],
         top_counts=[count for _, count in top],
+        large_hashes=hashes[:3],
+        large_rows=np.arange(hashes[:3].size),
+        units=draw(hnp.arrays(np.int64, st.integers(0, 20))),
     )
 
 
@@ -92,7 +95,8 @@ def assert_same_state(left: AnyState, right: AnyState) -> None:
 
 
 def as_plain(report: WorkerReport) -> dict[str, Any]:
-    return {**vars(report), "hashes": report.hashes.tolist()}
+    arrays = ("hashes", "large_hashes", "large_rows", "units")
+    return {**vars(report), **{name: getattr(report, name).tolist() for name in arrays}}
 
 
 @pytest.fixture

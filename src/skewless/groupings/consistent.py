@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Measuring, Router, State, mean_loads
+from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt, random_word, upper_choice
 
 _N_MEMOS: Final = 256  # searches that a call remembers; a power of two
@@ -157,7 +158,7 @@ class ConsistentState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Consistent(Coordinated[ConsistentState], Measuring[ConsistentState]):
+class Consistent(Coordinated[ConsistentState], Measuring[ConsistentState], Planned[ConsistentState]):
     """Spread tuples evenly over many small virtual workers; each worker hosts as many as it can serve.
 
     A key tries one virtual worker after another, always in the same order, and takes the first that holds less than

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skewless.errors import ConfigurationError, UnknownNameError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State, mean_loads
 from skewless.groupings.longest_first import longest_first
+from skewless.groupings.planned import Planned
 from skewless.groupings.rebalance import rebalance
 from skewless.hashing import mix, universal_buckets, universal_choice, universal_salts
 from skewless.sketches.key_table import FREE, capacity_for, find, make_index
@@ -173,7 +174,7 @@ class DistributionAwareState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionAware(Coordinated[DistributionAwareState]):
+class DistributionAware(Coordinated[DistributionAwareState], Planned[DistributionAwareState]):
     """Learn which keys are hot and how the others hash to buckets; then assign an owner to each hot key and bucket.
 
     A key has one worker at any time, the same for all sources. The largest item is placed first, each on the worker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,8 +10,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Router, State
+from skewless.groupings.planned import Planned, Seen
 from skewless.hashing import make_salt, mix, upper_choice
+from skewless.salting.table import Placement
 
 
 @njit(cache=True)
@@ -31,7 +33,7 @@ class KeyState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Key(Grouping[KeyState]):
+class Key(Planned[KeyState]):
     """Send every tuple of a key to the one worker that the key's hash names.
 
     Nothing has to be merged; a hot key makes a hot worker.
@@ -50,6 +52,7 @@ class Key(Grouping[KeyState]):
     name: ClassVar[str] = "key"
     aliases: ClassVar[tuple[str, ...]] = ("KG",)
     single_owner: ClassVar[bool] = True
+    by_home: ClassVar[bool] = True
     state_class = KeyState
 
     def first_state(self, _source: int, seed: int, /) -> KeyState:
@@ -60,6 +63,16 @@ class Key(Grouping[KeyState]):
 
     def merge(self, states: Sequence[KeyState]) -> KeyState:
         return states[0]
+
+    @property
+    def n_ranges(self) -> int:
+        return 0
+
+    def observe(self, state: KeyState, _seen: Seen, _now_ms: int, /) -> KeyState:
+        return state
+
+    def placements(self, _state: KeyState, _seen: Seen, _now_ms: int, /) -> Iterator[Placement]:
+        return iter(())
 
 
 class _KeyRouter(Router[KeyState]):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State
+from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt, mix, upper_choice
 from skewless.sketches.key_table import FREE, capacity_for, find, make_index
 from skewless.sketches.space_saving import Counters, SpaceSaving
@@ -147,7 +148,7 @@ class KeyIsolatorState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyIsolator(Coordinated[KeyIsolatorState]):
+class KeyIsolator(Coordinated[KeyIsolatorState], Planned[KeyIsolatorState]):
     """Place the heaviest keys one by one, and let hosts of all other keys fill up what they leave.
 
     Every key has one owner. Keys hash to many more hosts than there are workers, and a table maps hosts to workers; a

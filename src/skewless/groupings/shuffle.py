@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -10,7 +10,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings.base import Grouping, Router, State
+from skewless.groupings.base import Router, State
+from skewless.groupings.planned import SPREAD, Planned, Seen, spread
+from skewless.salting.table import Placement
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
@@ -49,7 +51,7 @@ class ShuffleState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shuffle(Grouping[ShuffleState]):
+class Shuffle(Planned[ShuffleState]):
     """Deal tuples to the workers in turn, whatever their keys.
 
     The loads that a source causes differ by one tuple at most. Every worker comes to hold every key, and every key
@@ -66,6 +68,7 @@ class Shuffle(Grouping[ShuffleState]):
 
     name: ClassVar[str] = "shuffle"
     aliases: ClassVar[tuple[str, ...]] = ("SG",)
+    by_home: ClassVar[bool] = True
     state_class = ShuffleState
 
     def first_state(self, source: int, seed: int, /) -> ShuffleState:
@@ -76,6 +79,16 @@ class Shuffle(Grouping[ShuffleState]):
 
     def merge(self, states: Sequence[ShuffleState]) -> ShuffleState:
         return ShuffleState(next_worker=sum(state.next_worker for state in states) % self.n_workers)
+
+    @property
+    def n_ranges(self) -> int:
+        return SPREAD
+
+    def observe(self, state: ShuffleState, _seen: Seen, _now_ms: int, /) -> ShuffleState:
+        return state
+
+    def placements(self, _state: ShuffleState, _seen: Seen, _now_ms: int, /) -> Iterator[Placement]:
+        return spread([1.0] * self.n_workers)
 
 
 class _ShuffleRouter(Router[ShuffleState]):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skewless.errors import require_at_least
 from skewless.groupings.base import Coordinated, Router, State
+from skewless.groupings.planned import Planned
 from skewless.hashing import upper_choice
 from skewless.processors.substreams import require_substreams
 
@@ -74,7 +75,7 @@ class SubstreamState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubstreamGrouping(Coordinated[S]):
+class SubstreamGrouping(Coordinated[S], Planned[S]):
     """Keys hash to substreams, a table has the owner of each substream, and each window may end in a new table.
 
     Between two barriers all sources follow one table, so a key has one owner. Sources count the tuples of each

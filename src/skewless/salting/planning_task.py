@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,8 @@ class Task:
         How much each worker can do, relative to the others.
     slack : float
         Overload that is never worth a cut or a move.
+    worthwhile : float
+        Overload of the busiest worker below which nothing is planned at all.
     """
 
     workers: int
@@ -44,6 +46,7 @@ class Task:
     may_cut: bool = True
     capacities: tuple[float, ...] | None = None
     slack: float = 0.01
+    worthwhile: float = 0.0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Count the rows of hashes, plan, and return the table."""
@@ -58,7 +61,7 @@ class Task:
         batches : iterable of record batches
             The hash of a key, and a number of rows that have it, which may be missing if it is 1.
         """
-        counter = _Counter(self.workers, np.uint64(self.salt))
+        counter = Counter(self._by_home)
         for batch in batches:
             counter.add(batch)
         hashes, rows = counter.largest(named_keys(self.workers, may_cut=self.may_cut))
@@ -70,9 +73,16 @@ class Task:
         )
         return hashes, of, counter.n_keys
 
+    def _by_home(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        at = homes(hashes, np.uint64(self.salt), self.workers)
+        return np.bincount(at, rows, self.workers).astype(np.float64)
+
     def pieces(self, of: KeyLoads) -> Pieces:
         """Plan."""
         capacities = None if self.capacities is None else np.array(self.capacities, dtype=np.float64)
+        shares = np.ones(self.workers) if capacities is None else capacities
+        if (of.totals <= (1 + self.worthwhile) * of.totals.sum() * shares / shares.sum()).all():
+            return Pieces(keys=np.empty(0, np.int64), workers=np.empty(0, np.int64), amounts=np.empty(0))
         return level(of, capacities=capacities, slack=self.slack, may_cut=self.may_cut)
 
 
@@ -91,15 +101,21 @@ def placements(hashes: NDArray[np.uint64], pieces: Pieces) -> Iterator[Placement
         yield int(hashes[key].view(np.int64)), pieces.workers[own].tolist(), pieces.amounts[own].tolist()
 
 
-class _Counter:
-    """Counts rows by hash, in bounded memory: of too many keys, the smallest count for their homes only."""
+class Counter:
+    """Counts rows by hash, in bounded memory: of too many keys, the smallest count for their units only.
 
-    def __init__(self, workers: int, salt: np.uint64) -> None:
-        self._workers, self._salt = workers, salt
+    Parameters
+    ----------
+    units : callable
+        Returns the rows of each unit, such as a home worker, from hashes and the rows of each.
+    """
+
+    def __init__(self, units: Callable[[NDArray[np.uint64], NDArray[np.int64]], NDArray[Any]]) -> None:
+        self._units = units
         self._hashes, self._rows = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
         self._pending: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
         self._n_pending = 0
-        self._others = np.zeros(workers)
+        self._others = units(self._hashes, self._rows)
         self._n_others = 0
 
     @property
@@ -108,6 +124,7 @@ class _Counter:
         return self._hashes.size + self._n_others
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Count a batch: hashes, and the rows of each, which are 1 if that column is missing."""
         hashes = batch.column(0).to_numpy().view(np.uint64)
         rows = batch.column(1).to_numpy() if batch.num_columns > 1 else np.ones(hashes.size, dtype=np.int64)
         self._pending.append((hashes, rows))
@@ -124,13 +141,9 @@ class _Counter:
         if self._hashes.size > _MOST_KEYS:
             order = np.argsort(-self._rows, kind="stable")
             kept, dropped = order[:_MOST_KEYS], order[_MOST_KEYS:]
-            self._others += self._by_home(dropped)
+            self._others = self._others + self._units(self._hashes[dropped], self._rows[dropped])
             self._n_others += dropped.size
             self._hashes, self._rows = self._hashes[kept], self._rows[kept]
-
-    def _by_home(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        at = homes(self._hashes[chosen], self._salt, self._workers)
-        return np.bincount(at, self._rows[chosen], self._workers).astype(np.float64)
 
     def largest(self, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Return the largest keys and their rows."""
@@ -138,6 +151,7 @@ class _Counter:
         top = np.lexsort((self._hashes.view(np.int64), -self._rows))[:n]
         return self._hashes[top], self._rows[top]
 
-    def totals(self) -> NDArray[np.float64]:
-        """Return the rows of all keys by home."""
-        return self._others + self._by_home(np.arange(self._hashes.size))
+    def totals(self) -> NDArray[Any]:
+        """Return the rows of all keys by unit; call `largest` first."""
+        totals: NDArray[Any] = self._others + self._units(self._hashes, self._rows)
+        return totals

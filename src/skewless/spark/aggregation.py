@@ -18,6 +18,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from skewless.combiners import ApproxDistinct, ApproxTopK, Combiner, Max, Min
 from skewless.errors import ColumnError
+from skewless.groupings.planned import Planned, Units
 from skewless.spark import keys as key_columns
 from skewless.spark.columns import arrow_schema, micros_of
 from skewless.spark.merge import (
@@ -32,7 +33,9 @@ from skewless.spark.merge import (
     merge_stream,
     quoted,
 )
+from skewless.spark.planning import Learning, key_hash, salting_for
 from skewless.spark.route import Routing, worker_column
+from skewless.spark.salted_exchange import HASH
 from skewless.spark.work import KEY_HASH, Cost, Work
 
 WORKER: Final = "skewless_worker"
@@ -50,6 +53,8 @@ class Aggregation:
         The key columns.
     combiners : mapping of str to Combiner
         What is computed, under which names.
+    learning : Learning
+        What plans are made from.
     """
 
     df: DataFrame
@@ -59,6 +64,7 @@ class Aggregation:
     routing: Routing
     output_mode: OutputMode
     cost: Cost | None
+    learning: Learning
 
     def result(self) -> DataFrame:
         """Return the aggregated DataFrame: keys, the window, and a column for each combiner."""
@@ -79,6 +85,7 @@ class Aggregation:
         is_native = all(map(merger.is_native, combiners))
         is_packed = self.df.isStreaming and not is_native
         ids = tuple(sent.identity(key, for_pandas=is_packed) for key in self.keys)
+        pane_us, offset_us = self._panes()
         work = Work(
             inputs=sent.schema if self.routing.ledger is None else sent.schema.append(pa.field(KEY_HASH, pa.int64())),
             keys=ids,
@@ -91,7 +98,9 @@ class Aggregation:
             packed=is_packed,
             cost=self.cost,
             ledger=self.routing.ledger,
-            **self._panes(),
+            units=self._units,
+            pane_us=pane_us,
+            offset_us=offset_us,
         )
         partials = self._exchanged(sent).mapInArrow(work, self._partial_schema(work.output_schema, sent))
         windows = [] if self.windowing is None else [self.windowing]
@@ -117,23 +126,34 @@ class Aggregation:
             *(column.alias(name) for name, column in zip(self.combiners, values, strict=True)),
         )
 
-    def _panes(self) -> dict[str, int]:
+    @property
+    def _units(self) -> Units | None:
+        """What workers count rows by for the next plan."""
+        grouping = self.routing.grouping
+        return grouping.units(self.routing.seed) if isinstance(grouping, Planned) else None
+
+    def _panes(self) -> tuple[int, int]:
+        """Return the length of panes, and where one of them starts; 0 without windows."""
         if self.windowing is None:
-            return {}
+            return 0, 0
         spark, windowing = self.df.sparkSession, self.windowing
         duration = micros_of(spark, windowing.duration)
         pane = duration if windowing.slide is None else gcd(duration, micros_of(spark, windowing.slide))
         offset = 0 if windowing.start is None else micros_of(spark, windowing.start, signed=True)
-        return {"pane_us": pane, "offset_us": offset}
+        return pane, offset
 
     def _exchanged(self, sent: _Sent) -> DataFrame:
         """Return the rows on their workers, with the columns that these read."""
-        rows = self.df.select(*(column.alias(name) for name, column in sent.columns.items()))
-        hashed = [sf.col(name) for name in sent.shown]
-        worker = worker_column(hashed, self.routing)
-        routed = rows.withColumn(WORKER, worker).repartitionById(self.routing.grouping.n_workers, WORKER)
-        own = [] if self.routing.ledger is None else [sf.xxhash64(*hashed).alias(KEY_HASH)]
-        return routed.select(*sent.columns, *own)
+        columns = [column.alias(name) for name, column in sent.columns.items()]
+        rows = self.df.select(*columns, key_hash(self.df, self.keys).alias(HASH))
+        salting = salting_for(self.df, self.keys, self.routing, self.learning)
+        if salting is None:
+            worker = worker_column(sf.col(HASH), self.routing)
+            exchanged = rows.withColumn(WORKER, worker).repartitionById(self.routing.grouping.n_workers, WORKER)
+        else:
+            exchanged = salting.exchange(rows, sf.col(HASH))
+        own = [] if self.routing.ledger is None else [sf.col(HASH).alias(KEY_HASH)]
+        return exchanged.select(*sent.columns, *own)
 
     def _partial_schema(self, columns: pa.Schema, sent: _Sent) -> StructType:
         fields = []

@@ -15,8 +15,10 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 from skewless.combiners import Combiner, Count
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.groupings import Auto, Foresighted, Grouping, make_grouping
+from skewless.groupings.planned import Planned
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
+from skewless.salting.plan import Plan
 from skewless.spark.aggregation import WORKER, Aggregation
 from skewless.spark.columns import (
     arrow_schema,
@@ -33,6 +35,7 @@ from skewless.spark.explanation import explain
 from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
 from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
 from skewless.spark.native import NOTICE, aggregate_natively
+from skewless.spark.planning import SAMPLE, Learning, require_sample, require_teacher
 from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost
@@ -47,6 +50,8 @@ def group(
     workers: int | None = None,
     grouping: str | Grouping = "auto",
     ledger: str | Ledger | None = None,
+    learn_from: Plan | DataFrame | None = None,
+    sample: float = SAMPLE,
     seed: int = 0,
 ) -> Grouped:
     """Group a batch or streaming DataFrame by key columns, and spread the work of each key as the grouping decides.
@@ -66,6 +71,12 @@ def group(
     ledger : str or Ledger
         Directory or URI through which sources share what they learned, and which the observer reads. A stream needs
         one of its own, unless Spark combines its functions itself; a batch job needs none.
+    learn_from : Plan or DataFrame, optional
+        What is known of the keys in advance: a plan of `plan_keys`, or other rows with the same key columns, such as
+        those of another day. A stream starts from it. Default: a batch job counts a sample of its own keys, so it reads
+        the key columns twice; a stream spreads the keys of its first micro-batch over all workers.
+    sample : float
+        Fraction of the rows that are counted; 1.0 counts all of them.
     seed : int
         Another seed hashes keys to other workers.
 
@@ -77,9 +88,12 @@ def group(
     chosen = make_grouping(grouping) if isinstance(grouping, str) else grouping
     if workers is None and chosen.workers is None:
         workers = shuffle_partitions(df.sparkSession)
+    require_sample(sample)
+    require_teacher(df, keys, learn_from)
     return Grouped(
         df=df,
         keys=keys,
+        learning=Learning(teacher=learn_from, sample=sample),
         grouping=chosen.with_workers(workers),
         ledger=Ledger(uri=ledger) if isinstance(ledger, str) else ledger,
         seed=seed,
@@ -104,6 +118,7 @@ class Grouped:
     keys: tuple[str, ...]
     grouping: Grouping
     ledger: Ledger | None
+    learning: Learning
     seed: int
     cost: Cost | None = None
     windowing: Windowing | None = None
@@ -190,6 +205,7 @@ class Grouped:
             routing=self._routing,
             output_mode=self.output_mode,
             cost=self.cost,
+            learning=self.learning,
         ).result()
 
     def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
@@ -232,7 +248,7 @@ class Grouped:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
         self._check()
         worker = _unused(WORKER, self.df.columns)
-        chosen = worker_column([quoted(key) for key in self.keys], self._routing)
+        chosen = worker_column(sf.xxhash64(*(quoted(key) for key in self.keys)), self._routing)
         rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)
         grouped = rows.groupBy(worker, *map(quoted, self.keys))
         return grouped.applyInPandas(_without(worker, function), schema)
@@ -328,7 +344,7 @@ class Grouped:
             store=StateStore(uri=state, schema=processing.state_schema) if self.df.isStreaming and state else None,
             rejects=None if rejects is None else BatchDirectory(rejects),
         )
-        routed = worker_and_arrival(hashes, self._routing, work.n_substreams)
+        routed = worker_and_arrival(sf.xxhash64(*hashes), self._routing, work.n_substreams)
         sent = rows.withColumn(WORKER, routed).select(
             *safe,
             sf.col(f"{WORKER}.worker").alias(WORKER),
@@ -412,7 +428,8 @@ class Grouped:
 
     def _check(self) -> None:
         """Refuse before the query starts what would fail, or be wrong, later, where Python does the work."""
-        require_retry_guards(self.df.sparkSession)
+        if not isinstance(self.grouping, Planned):
+            require_retry_guards(self.df.sparkSession)
         if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
             raise ConfigurationError(
                 f"{self.grouping.name!r} must know all rows in advance: it is a baseline for simulations",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark import cloudpickle
@@ -13,14 +13,18 @@ from pyspark.sql.types import BinaryType, DataType
 
 import skewless.errors
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
+from skewless.groupings import Auto, Even, Key, Shuffle
+from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
 from skewless.salting import plan as plans
 from skewless.salting import planner, planning_task, slots, table
 from skewless.salting.plan import Plan, PlanTask
 from skewless.salting.planning_task import Task
 from skewless.spark.columns import require_column, require_keys, shuffle_partitions
+from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted, safe_names
+from skewless.spark.route import Routing
 from skewless.spark.salted_exchange import HASH, TABLE, Salting
 
 SAMPLE: Final = 0.02
@@ -78,18 +82,15 @@ def repartition(
             subject="learn_from",
             hint="set {learn_from} to a plan of plan_keys, or to a DataFrame of earlier rows; or use group(…).agg(…)",
         )
-    columns = [sf.col(quoted(key)) for key in keys]
-    hashed = key_hash(df, keys)
-    if n_workers == 1 or hashed is None:
-        return df.repartition(n_workers, *columns)
+    if n_workers == 1 or not is_comparable(df, keys):
+        return df.repartition(n_workers, *(sf.col(quoted(key)) for key in keys))
     names = df.columns
     renamed = df.toDF(*safe_names(names))
+    hashed = key_hash(renamed, [safe_names(names)[names.index(key)] for key in keys])
     task = Task(workers=n_workers, salt=int(make_salt(seed)))
-    found = plan_table(df, keys, task, learn_from, sample, seed)
-    safe = [safe_names(names)[names.index(key)] for key in keys]
-    own = key_hash(renamed, safe)
-    assert own is not None  # noqa: S101 - the types are those of `hashed`
-    exchanged = Salting(workers=n_workers, seed=seed, table=found).exchange(renamed, own)
+    learning = Learning(teacher=learn_from, sample=sample)
+    salting = Salting(workers=n_workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
+    exchanged = salting.exchange(renamed, hashed)
     return exchanged.select(*(sf.col(new).alias(old) for new, old in zip(safe_names(names), names, strict=True)))
 
 
@@ -124,15 +125,14 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
         )
     n_workers = workers_of(df.sparkSession, workers)
     require_sample(sample)
-    hashed = key_hash(df, keys)
-    if hashed is None:
+    if not is_comparable(df, keys):
         raise ColumnError(
             "only Spark itself can compare keys with this collation, so nothing can be planned for them",
             subject="keys",
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
     name = sf.concat_ws(" | ", *(_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
-    rows = _sampled(df.select(hashed.alias(HASH), name.alias(_NAME)), sample, seed)
+    rows = _sampled(df.select(key_hash(df, keys).alias(HASH), name.alias(_NAME)), sample, seed)
     counts = rows.groupBy(HASH).agg(sf.count("*").alias(_ROWS), sf.min(_NAME).cast("binary").alias(_NAME))
     task = Task(workers=n_workers, salt=int(make_salt(seed)), sampled=sample)
     planned = counts.repartition(1).mapInArrow(PlanTask(columns=_columns(df, keys), task=task), "plan string").first()
@@ -140,9 +140,60 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
     return Plan.from_json(planned["plan"])
 
 
-def plan_table(
-    df: DataFrame, keys: Sequence[str], task: Task, learn_from: Plan | DataFrame | None, sample: float, seed: int
-) -> DataFrame:
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """What plans are made from.
+
+    Parameters
+    ----------
+    teacher : Plan or DataFrame, optional
+        A plan at hand, or rows whose keys are counted in place of those of the job.
+    sample : float
+        Fraction of the rows that are counted.
+    """
+
+    teacher: Plan | DataFrame | None = None
+    sample: float = SAMPLE
+
+
+def salting_for(df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning) -> Salting | None:
+    """Return how Spark spreads the rows of a grouping that is a plan; None if the grouping decides row by row."""
+    grouping, seed = routing.grouping, routing.seed
+    if not isinstance(grouping, Planned):
+        return None
+    workers = grouping.n_workers
+    if not df.isStreaming and routing.ledger is None:
+        if isinstance(grouping, Key | Shuffle):
+            return Salting(workers=workers, seed=seed, spread=isinstance(grouping, Shuffle))
+        if isinstance(grouping, Even):
+            task = Task(
+                workers=workers,
+                salt=int(make_salt(seed)),
+                may_cut=not grouping.single_owner,
+                capacities=grouping.capacities,
+                slack=grouping.slack,
+                worthwhile=grouping.worthwhile if isinstance(grouping, Auto) else 0.0,
+            )
+            return Salting(workers=workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
+    return Salting(
+        workers=workers, seed=seed, table=_grouping_table(df, keys, routing, learning), n_ranges=grouping.n_ranges
+    )
+
+
+def _grouping_table(df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning) -> DataFrame:
+    """Return the table of a grouping: of each micro-batch, or of a batch job."""
+    spark, teacher, workers = df.sparkSession, learning.teacher, routing.grouping.n_workers
+    if df.isStreaming and isinstance(teacher, DataFrame):
+        teacher = plan_keys(teacher, *keys, workers=workers, sample=learning.sample, seed=routing.seed)
+    if df.isStreaming or isinstance(teacher, Plan):
+        task = GroupingPlan(routing=routing, learned=teacher if isinstance(teacher, Plan) else None)
+        clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
+        return spark.range(0, 1, 1, 1).select(clock).mapInArrow(task, TABLE)
+    counted = _counted(df if teacher is None else teacher, keys, learning.sample, routing.seed)
+    return counted.mapInArrow(GroupingPlan(routing=routing), TABLE)
+
+
+def plan_table(df: DataFrame, keys: Sequence[str], task: Task, learning: Learning, seed: int) -> DataFrame:
     """Return the table of a plan: that of a plan at hand, or one that is made when the query runs.
 
     Parameters
@@ -153,40 +204,51 @@ def plan_table(
         The key columns.
     task : Task
         How to plan.
-    learn_from : Plan or DataFrame, optional
-        What to plan from, if not from `df`.
-    sample : float
-        Fraction of the rows that are counted.
+    learning : Learning
+        What to plan from.
     seed : int
         Seed of the sample.
     """
-    if isinstance(learn_from, Plan):
-        batch = learn_from.for_workers(task.workers, task.salt, may_cut=task.may_cut).table()
+    if isinstance(learning.teacher, Plan):
+        batch = learning.teacher.for_workers(task.workers, task.salt, may_cut=task.may_cut).table()
         return df.sparkSession.createDataFrame(batch.to_pylist(), TABLE)
-    source = df if learn_from is None else learn_from
-    hashed = key_hash(source, keys)
-    assert hashed is not None  # noqa: S101 - the caller has looked at it
-    hashes = _sampled(source.select(hashed.alias(HASH)), sample, seed)
-    if sample == 1:
-        hashes = hashes.groupBy(HASH).agg(sf.count("*").alias(_ROWS))
-    return hashes.repartition(1).mapInArrow(replace(task, sampled=sample), TABLE)
+    counted = _counted(df if learning.teacher is None else learning.teacher, keys, learning.sample, seed)
+    return counted.mapInArrow(replace(task, sampled=learning.sample), TABLE)
 
 
-def key_hash(df: DataFrame, keys: Sequence[str]) -> Column | None:
-    """Return what identifies the keys of rows to a plan; None if that takes a collation that only Spark has.
+def _counted(df: DataFrame, keys: Sequence[str], sample: float, seed: int) -> DataFrame:
+    """Return the hashes of sampled keys, or those of all keys with the rows of each, in one partition."""
+    hashes = _sampled(df.select(key_hash(df, keys).alias(HASH)), sample, seed)
+    counted = hashes if sample < 1 else hashes.groupBy(HASH).agg(sf.count("*").alias(_ROWS))
+    return counted.repartition(1)
 
-    `xxhash64` does not know that keys can be equal though their bytes differ.
+
+def key_hash(df: DataFrame, keys: Sequence[str]) -> Column:
+    """Return what identifies the key of a row to a plan.
+
+    `xxhash64` does not know that keys can be equal though their bytes differ, so it gets what identifies these. Keys
+    of collations that only Spark can compare are hashed as they are, see `is_comparable`.
     """
+    return sf.xxhash64(*(_hashed(key, df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
+
+
+def is_comparable(df: DataFrame, keys: Sequence[str]) -> bool:
+    """Whether keys that are equal in Spark have one hash."""
     try:
-        return sf.xxhash64(
-            *(
-                identity(key, kind, sf.col(quoted(key))) if is_collated(kind) else sf.col(quoted(key))
-                for key in keys
-                if (kind := df.schema[key].dataType)
-            )
-        )
+        for key in keys:
+            identity(key, df.schema[key].dataType, sf.col(quoted(key)))
     except ColumnError:
-        return None
+        return False
+    return True
+
+
+def _hashed(key: str, kind: DataType, value: Column) -> Column:
+    if not is_collated(kind):
+        return value
+    try:
+        return identity(key, kind, value)
+    except ColumnError:
+        return value
 
 
 def workers_of(spark: SparkSession, workers: int | None) -> int:

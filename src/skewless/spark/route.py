@@ -7,7 +7,7 @@ batch through the ledger; in a batch job it lives for the task.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
@@ -112,20 +112,25 @@ class Routing:
             "seed": self.seed,
         }
 
+    def claim(self, batch: int | None) -> None:
+        """Claim the ledger for this query if nobody has."""
+        if self.ledger is None:
+            return
+        try:
+            self.ledger.claim(self.fingerprint)
+        except StorageError as error:
+            if not batch:  # later on, a ledger that is out of reach costs balance only
+                raise
+            _log.warning("%s", error)
+
     def start(self, batch: int | None, source: int) -> Router:
-        """Return the router of a source for one micro-batch, and claim the ledger for this query if nobody has."""
-        if self.ledger is not None:
-            try:
-                self.ledger.claim(self.fingerprint)
-            except StorageError as error:
-                if not batch:  # later on, a ledger that is out of reach costs balance only
-                    raise
-                _log.warning("%s", error)
+        """Return the router of a source for one micro-batch."""
+        self.claim(batch)
         return begin(self.grouping, self.ledger, self.seed, batch, source)
 
 
-def worker_column(keys: Sequence[str | Column], routing: Routing) -> Column:
-    """Return the column of the worker that each row goes to."""
+def worker_column(hashed: Column, routing: Routing) -> Column:
+    """Return the column of the worker that each row goes to, by the hash of its key."""
 
     def skewless_route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         return _route(routing, batches)
@@ -134,10 +139,10 @@ def worker_column(keys: Sequence[str | Column], routing: Routing) -> Column:
         return _route(routing, ((hashes, None) for hashes in batches))
 
     timed = routing.ledger is not None
-    return _column(keys, skewless_route if timed else skewless_route_untimed, "int", timed=timed)
+    return _column(hashed, skewless_route if timed else skewless_route_untimed, "int", timed=timed)
 
 
-def worker_and_arrival(keys: Sequence[str | Column], routing: Routing, n_substreams: int) -> Column:
+def worker_and_arrival(hashed: Column, routing: Routing, n_substreams: int) -> Column:
     """Return a column of two: `worker`, which owns the row's substream, and `arrival`, the row's place in the order.
 
     Rows are ordered source by source, and within a source as it reads them: the same in every attempt, if the sources
@@ -153,16 +158,14 @@ def worker_and_arrival(keys: Sequence[str | Column], routing: Routing, n_substre
 
     timed = routing.ledger is not None
     function = skewless_route if timed else skewless_route_untimed
-    return _column(keys, function, "struct<worker int, arrival bigint>", timed=timed)
+    return _column(hashed, function, "struct<worker int, arrival bigint>", timed=timed)
 
 
-def _column(
-    keys: Sequence[str | Column], function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool
-) -> Column:
+def _column(hashed: Column, function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool) -> Column:
     """Send the hash of each row to Python, with the clock where there is a ledger to write it to, and nothing else."""
     clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
     routed = arrow_udf(function, kind).asNondeterministic()  # type: ignore[call-overload]
-    column: Column = routed(sf.xxhash64(*keys), clock) if timed else routed(sf.xxhash64(*keys))
+    column: Column = routed(hashed, clock) if timed else routed(hashed)
     return column
 
 

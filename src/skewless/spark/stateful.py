@@ -153,7 +153,7 @@ class StatefulWork:
             return
         hashes, first, tuples = np.unique(arrived[HASH].to_numpy(), return_index=True, return_counts=True)
         keys = arrived.select(list(self.processing.keys)).take(pa.array(first))
-        self.ledger.write_worker(batch, make_report(worker, keys, tuples, hashes, busy_s, **more))
+        self.ledger.write_worker(batch, make_report(worker, keys, tuples, hashes, busy_s, None, **more))
 
     def owned_by(self, worker: int, batch: int) -> NDArray[np.int64]:
         """Return the substreams that a worker owns in a batch, by the plan of its sources."""

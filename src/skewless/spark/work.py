@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final, Literal
 
@@ -16,10 +16,11 @@ from pyspark import TaskContext
 from skewless.combiners import Combiner, Count, Max
 from skewless.combiners.partials import Partials, group_rows
 from skewless.errors import ConfigurationError
+from skewless.groupings.planned import Units
 from skewless.spark.merge import PACKED, TIME, UTC, conform, pack
 from skewless.spark.route import micro_batch
 from skewless.storage.ledger import Ledger
-from skewless.storage.worker_report import SAMPLE, TOP, WorkerReport
+from skewless.storage.worker_report import LARGEST, SAMPLE, TOP, WorkerReport
 
 PANE: Final = "skewless_pane"
 ROWS: Final = "skewless_rows"
@@ -88,6 +89,8 @@ class Work:
         The type in which the latest time of a partial leaves.
     packed : bool
         Whether the columns that show a key, and its states, leave as one binary value.
+    units : Units, optional
+        What the planner counts rows by; None if nothing is planned.
     """
 
     inputs: pa.Schema
@@ -103,6 +106,7 @@ class Work:
     packed: bool = False
     cost: Cost | None = None
     ledger: Ledger | None = None
+    units: Units | None = None
 
     def partials(self) -> Partials:
         """Make the accumulator of the rows."""
@@ -169,7 +173,7 @@ class Work:
         tuples = np.bincount(groups, weights=states[f"{ROWS}__count"].to_numpy()).astype(np.int64)
         distinct = states.take(pa.array(first))
         hashes = distinct[KEY_HASH].to_numpy().view(np.uint64)
-        report = make_report(context.partitionId(), distinct.select(self.shown), tuples, hashes, busy)
+        report = make_report(context.partitionId(), distinct.select(self.shown), tuples, hashes, busy, self.units)
         self.ledger.write_worker(micro_batch() or 0, report)
 
 
@@ -179,11 +183,16 @@ def make_report(
     tuples: NDArray[np.int64],
     hashes: NDArray[np.uint64],
     busy_s: float,
-    **more: int,
+    units: Units | None,
+    *,
+    state_keys: int = 0,
+    moved_keys: int = 0,
+    rejected: int = 0,
 ) -> WorkerReport:
     """Make the report of a worker on its distinct keys, from the number of rows and the hash of each."""
-    top = np.argsort(-tuples, kind="stable")[:TOP]
-    return WorkerReport(
+    order = np.argsort(-tuples, kind="stable")
+    top, large = order[:TOP], order[:LARGEST]
+    report = WorkerReport(
         worker=worker,
         tuples=int(tuples.sum()),
         keys=int(tuples.size),
@@ -192,8 +201,13 @@ def make_report(
         hashes=np.sort(hashes)[:SAMPLE],
         top_keys=_names(keys.take(pa.array(top))),
         top_counts=tuples[top].tolist(),
-        **more,
+        state_keys=state_keys,
+        moved_keys=moved_keys,
+        rejected=rejected,
     )
+    if units is None:
+        return report
+    return replace(report, large_hashes=hashes[large], large_rows=tuples[large], units=units.count(hashes, tuples))
 
 
 def _names(keys: pa.Table) -> list[str]:

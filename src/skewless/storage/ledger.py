@@ -108,7 +108,10 @@ class Ledger:
         return content
 
     def write_source(self, batch: int, source: int, state: State, now_ms: int) -> None:
-        """Keep a router's state at the end of a batch; source 0 also removes the batches that are too old."""
+        """Keep the state of a router at the end of a batch, or of a plan at its start.
+
+        Source 0 also removes the batches that are too old.
+        """
         arrays = state.arrays()
         if _CLOCK in arrays:
             raise ConfigurationError(f"a state must not have an entry {_CLOCK!r}: the ledger keeps the clock there")
@@ -134,6 +137,10 @@ class Ledger:
             history; with `must_agree`, reading is retried for some seconds and then fails. A broken file is broken
             for all readers, a directory out of reach is not.
         """
+        return self._last_states(kind, before, must_agree=must_agree)[:2]
+
+    def _last_states(self, kind: type[S], before: int, *, must_agree: bool) -> tuple[dict[int, S], int, int]:
+        """Return the states and the clock of the last earlier batch that has any, and its number."""
         try:
             batches = retry(self.batches) if must_agree else self.batches()
         except StorageError as error:
@@ -143,10 +150,27 @@ class Ledger:
             batches = []
         for batch in reversed(batches):
             if batch < before and (left := self._states(batch, kind, must_agree=must_agree))[0]:
-                return left
+                return *left, batch
         if before > 0:
             _log.warning("ledger %s: no states before batch %d, routing starts without history", self.uri, before)
-        return {}, 0
+        return {}, 0, 0
+
+    def last_plan(
+        self, kind: type[S], *, before: int, must_agree: bool = False
+    ) -> tuple[S, int, list[WorkerReport]] | None:
+        """Return the state with which the last earlier batch was planned, its clock, and what workers reported on it.
+
+        Parameters
+        ----------
+        kind : type of State
+            The state class of the grouping.
+        before : int
+            The batch that is to be planned.
+        must_agree : bool
+            As in `last_sources`.
+        """
+        left, now_ms, batch = self._last_states(kind, before, must_agree=must_agree)
+        return (left[0], now_ms, self.read_workers(batch)) if 0 in left else None
 
     def write_worker(self, batch: int, report: WorkerReport) -> None:
         """Keep a worker's report on a batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,9 @@ SAMPLE: Final = 4096
 """Most key hashes that a report holds."""
 TOP: Final = 20
 """Most keys that a report names."""
+
+LARGEST: Final = 64
+"""Most keys whose rows a report counts by hash: more cannot be large, as a worker has one share of the load."""
 
 _COUNTS: Final = ("worker", "tuples", "keys", "state_keys", "moved_keys", "rejected")
 
@@ -57,6 +60,10 @@ class WorkerReport:
         Keys whose state it has taken over from another worker.
     rejected : int
         Rows that it has set aside.
+    large_hashes, large_rows : arrays
+        Its `LARGEST` most frequent keys, by hash, and the rows of each on this worker; empty if nobody plans by them.
+    units : array of int
+        Its rows by what the planner counts the other keys by (see `Units`).
     """
 
     worker: int
@@ -70,6 +77,9 @@ class WorkerReport:
     state_keys: int = 0
     moved_keys: int = 0
     rejected: int = 0
+    large_hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    large_rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    units: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
@@ -80,6 +90,10 @@ class WorkerReport:
                 f"{{hashes}} must be the {n_hashes} smallest hashes (uint64) of {self.keys} keys; "
                 f"got {self.hashes.dtype} of shape {self.hashes.shape}",
                 subject="hashes",
+            )
+        if self.large_hashes.shape != self.large_rows.shape:
+            raise ConfigurationError(
+                subject="large_rows", expected=f"one per key ({self.large_hashes.size})", value=self.large_rows.size
             )
         if not len(self.top_keys) == len(self.top_counts) <= TOP:
             raise ConfigurationError(
@@ -97,16 +111,23 @@ class WorkerReport:
             # Text as JSON in bytes: NumPy's own text arrays lose zeros at the end and pad every key to the longest.
             "top_keys": np.frombuffer(json.dumps(self.top_keys).encode(), dtype=np.uint8),
             "top_counts": np.array(self.top_counts, dtype=np.int64),
+            "large_hashes": self.large_hashes,
+            "large_rows": self.large_rows,
+            "units": self.units,
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> WorkerReport:
         """Return the report that `as_arrays` wrote."""
+        counts: dict[str, Any] = {name: int(arrays[name]) for name in _COUNTS}
         return cls(
-            **{name: int(arrays[name]) for name in _COUNTS},
+            **counts,
             busy_s=float(arrays["busy_s"]),
             finished_ms=int(arrays["finished_ms"]),
             hashes=arrays["hashes"],
             top_keys=json.loads(arrays["top_keys"].tobytes()),
             top_counts=arrays["top_counts"].tolist(),
+            large_hashes=arrays["large_hashes"],
+            large_rows=arrays["large_rows"],
+            units=arrays["units"],
         )

@@ -18,6 +18,7 @@ from skewless.groupings.even.plan import Plan
 from skewless.groupings.even.router import MIN_NAMED, EvenRouter, nothing_counted, sent
 from skewless.groupings.even.state import EvenState
 from skewless.groupings.even.statistics import Statistics
+from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
@@ -29,7 +30,7 @@ _MOST_WORKERS: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Even(Coordinated[EvenState], Measuring[EvenState]):
+class Even(Coordinated[EvenState], Measuring[EvenState], Planned[EvenState]):
     """Keep every key where its hash puts it, cut the few keys that are too large, and move what still overflows.
 
     Between two barriers all sources follow one plan: named keys have an owner or, if they are cut, several with a share
