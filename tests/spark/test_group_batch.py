@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from services.representatives import ON_SPARK
-from skewless import DynamicKey, Key, PartialKey, SkewlessError
+from skewless import DynamicKey, PartialKey, SkewlessError
 from skewless.combiners import ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Sum, Variance, Vwap
 from skewless.spark import group
 
