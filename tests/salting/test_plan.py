@@ -22,7 +22,8 @@ def make(workers: int = 4, seed: int = 0) -> Plan:
     rows = np.concatenate([[9_000, 500, 400, 300], np.full(2_000, 5)])
     hashes = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, rows.size)
     names = NAMES + [b"%d" % number for number in range(2_000)]
-    batch = pa.record_batch([hashes, rows, pa.array(names, pa.binary())], ["h", "n", "t"])
+    sources = np.random.default_rng(seed).integers(1, 6, rows.size)
+    batch = pa.record_batch([hashes, rows, pa.array(names, pa.binary()), sources], ["h", "n", "t", "s"])
     batches = [batch.slice(start, 700) for start in range(0, rows.size, 700)]
     (planned,) = PlanTask(columns={"k": "string"}, task=Task(workers=workers, salt=3))(iter(batches))
     return Plan.from_json(planned.column(0)[0].as_py())
@@ -34,6 +35,8 @@ def test_a_plan_says_what_it_does() -> None:
     assert imbalance(plan.loads) < 2
     assert imbalance(plan.totals) > 50
     assert 1 <= plan.n_cuts < 4
+    assert plan.sources == 5
+    assert not plan.has_few_partials
     text = str(plan)
     assert "20,200 rows, 2,004 keys (all rows counted) on 4 workers" in text
     assert all(key.key for key in plan.keys)

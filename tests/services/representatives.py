@@ -8,10 +8,10 @@ depend on which grouping chose it.
 from __future__ import annotations
 
 from services.long import LONG
-from skewless.groupings import GROUPINGS, Foresighted
+from skewless.groupings import GROUPINGS, Foresighted, Local
 
 ON_SPARK = (
-    [name for name, grouping in GROUPINGS.items() if not issubclass(grouping, Foresighted)]
+    [name for name, grouping in GROUPINGS.items() if not issubclass(grouping, Foresighted | Local)]
     if LONG
     else ["partial_key", "dynamic_key", "distribution_aware", "even"]
 )

@@ -19,6 +19,7 @@ from skewless.groupings.flux import Flux
 from skewless.groupings.full_knowledge import FullKnowledge
 from skewless.groupings.key import Key
 from skewless.groupings.key_isolator import KeyIsolator
+from skewless.groupings.local import Local
 from skewless.groupings.modulo import Modulo
 from skewless.groupings.partial_key import PartialKey
 from skewless.groupings.popularity_aware import PopularityAware
@@ -35,6 +36,7 @@ GROUPINGS: Final[dict[str, type[Grouping]]] = {
     for grouping in (
         Shuffle,
         Key,
+        Local,
         PartialKey,
         DynamicKey,
         DChoices,
@@ -124,6 +126,7 @@ __all__ = [
     "Grouping",
     "Key",
     "KeyIsolator",
+    "Local",
     "Measuring",
     "Modulo",
     "PartialKey",

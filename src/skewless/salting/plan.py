@@ -67,6 +67,8 @@ class Plan:
         Fraction of the rows that were counted.
     distinct : int
         Keys among the counted rows.
+    sources : int
+        Partitions that the counted rows were read from.
     totals : tuple of float
         Rows that plain hashing would send to each worker.
     keys : tuple of PlannedKey
@@ -78,6 +80,7 @@ class Plan:
     salt: int
     sampled: float
     distinct: int
+    sources: int
     totals: tuple[float, ...]
     keys: tuple[PlannedKey, ...]
 
@@ -91,6 +94,7 @@ class Plan:
         columns: Mapping[str, str],
         salt: int,
         distinct: int,
+        sources: int,
         may_cut: bool = True,
     ) -> Plan:
         """Plan from what is known of the largest keys: their hashes, loads and names, in the same order."""
@@ -114,6 +118,7 @@ class Plan:
             salt=salt,
             sampled=loads.sampled,
             distinct=distinct,
+            sources=sources,
             totals=tuple(loads.totals.tolist()),
             keys=tuple(keys),
         )
@@ -131,6 +136,14 @@ class Plan:
             loads[home] -= key.rows
             np.add.at(loads, np.array(key.workers), key.rows * np.array(key.shares))
         return [float(load) for load in loads]
+
+    @property
+    def has_few_partials(self) -> bool:
+        """Whether combining rows in the tasks that read them leaves a tenth of them or less to exchange.
+
+        Where there are fewer of these tasks than workers, they would take longer.
+        """
+        return self.sources >= self.workers and 10 * self.sources * self.distinct <= self.rows
 
     @property
     def n_cuts(self) -> int:
@@ -161,7 +174,16 @@ class Plan:
             return self
         hashes, known = self.known(workers, salt)
         names = [key.key for key in self.keys]
-        return Plan.of(hashes, known, names, columns=self.columns, salt=salt, distinct=self.distinct, may_cut=may_cut)
+        return Plan.of(
+            hashes,
+            known,
+            names,
+            columns=self.columns,
+            salt=salt,
+            distinct=self.distinct,
+            sources=self.sources,
+            may_cut=may_cut,
+        )
 
     def table(self) -> pa.RecordBatch:
         """Return the keys that are not at home as rows look them up."""
@@ -262,17 +284,22 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanTask:
-    """A planning task that returns the whole plan, as JSON: of keys that are counted already, with their names."""
+    """A planning task that returns the whole plan, as JSON.
+
+    A row is a key that is counted already: hash, rows, name, and the largest number of a source that has it, from 1.
+    """
 
     columns: Mapping[str, str]
     task: Task
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sources = 0
         largest = pa.schema([("hash", pa.int64()), ("rows", pa.int64()), ("name", pa.binary())]).empty_table()
         counted = []
         for batch in batches:
             counted.append(batch.select([0, 1]))
-            rows = pa.table(batch.columns, names=largest.column_names).cast(largest.schema)
+            sources = max(sources, *batch.column(3).to_pylist())
+            rows = pa.table(batch.columns[:3], names=largest.column_names).cast(largest.schema)
             order = [("rows", "descending"), ("hash", "ascending")]
             largest = pa.concat_tables([largest, rows]).sort_by(order).slice(0, named_keys(self.task.workers))
         hashes, loads, distinct = self.task.count(counted)
@@ -284,6 +311,7 @@ class PlanTask:
             columns=self.columns,
             salt=self.task.salt,
             distinct=distinct,
+            sources=sources,
         )
         yield pa.RecordBatch.from_pydict({"plan": [plan.to_json()]})
 

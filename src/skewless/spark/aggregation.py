@@ -18,6 +18,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from skewless.combiners import ApproxDistinct, ApproxTopK, Combiner, Max, Min
 from skewless.errors import ColumnError
+from skewless.groupings import Local
 from skewless.groupings.planned import Planned, Units
 from skewless.spark import keys as key_columns
 from skewless.spark.columns import arrow_schema, micros_of
@@ -145,6 +146,8 @@ class Aggregation:
     def _exchanged(self, sent: _Sent) -> DataFrame:
         """Return the rows on their workers, with the columns that these read."""
         columns = [column.alias(name) for name, column in sent.columns.items()]
+        if isinstance(self.routing.grouping, Local):
+            return self.df.select(*columns)
         rows = self.df.select(*columns, key_hash(self.df, self.keys).alias(HASH))
         salting = salting_for(self.df, self.keys, self.routing, self.learning)
         if salting is None:

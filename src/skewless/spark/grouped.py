@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 
 from skewless.combiners import Combiner, Count
 from skewless.errors import ColumnError, ConfigurationError
-from skewless.groupings import Auto, Foresighted, Grouping, make_grouping
+from skewless.groupings import Auto, Foresighted, Grouping, Local, make_grouping
 from skewless.groupings.planned import Planned
 from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
@@ -196,6 +196,8 @@ class Grouped:
         by_name = self._named(unnamed, named)
         if (native := self._native(by_name)) is not None:
             return native
+        if self._has_few_partials:
+            return replace(self, grouping=Local()).agg(*unnamed, **named)
         self._check()
         return Aggregation(
             df=self._watermarked(),
@@ -207,6 +209,13 @@ class Grouped:
             cost=self.cost,
             learning=self.learning,
         ).result()
+
+    @property
+    def _has_few_partials(self) -> bool:
+        """Whether auto knows that rows are best combined where they are."""
+        plan = self.learning.teacher
+        is_free = isinstance(self.grouping, Auto) and self.ledger is None and not self.df.isStreaming
+        return is_free and isinstance(plan, Plan) and plan.has_few_partials
 
     def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
         """Print whether the split survives the optimiser in `agg` of these combiners, or of a count if there are none.
@@ -428,7 +437,7 @@ class Grouped:
 
     def _check(self) -> None:
         """Refuse before the query starts what would fail, or be wrong, later, where Python does the work."""
-        if not isinstance(self.grouping, Planned):
+        if not isinstance(self.grouping, Planned | Local):
             require_retry_guards(self.df.sparkSession)
         if isinstance(self.grouping, Foresighted) and self.grouping.needs_frequencies:
             raise ConfigurationError(
@@ -436,6 +445,14 @@ class Grouped:
                 subject="grouping",
                 hint="choose 'even'",
             )
+        if isinstance(self.grouping, Local):
+            if self.ledger is not None:
+                raise ConfigurationError(
+                    "with local grouping rows stay where they are read: there are no workers to observe",
+                    subject="ledger",
+                    hint="leave out {ledger}, or choose 'even'",
+                )
+            return
         if self.df.isStreaming and self.ledger is None:
             raise ConfigurationError(
                 "a stream needs a ledger, in which sources share what they learned",

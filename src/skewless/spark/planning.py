@@ -33,6 +33,7 @@ SAMPLE: Final = 0.02
 _MOST_WORKERS: Final = 1 << 16
 _ROWS: Final = "rows"
 _NAME: Final = "name"
+_SOURCE: Final = "source"
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
 for _module in (skewless.errors, planner, planning_task, slots, table, plans):
@@ -132,8 +133,11 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
     name = sf.concat_ws(" | ", *(_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
-    rows = _sampled(df.select(key_hash(df, keys).alias(HASH), name.alias(_NAME)), sample, seed)
-    counts = rows.groupBy(HASH).agg(sf.count("*").alias(_ROWS), sf.min(_NAME).cast("binary").alias(_NAME))
+    source = sf.spark_partition_id() + 1
+    rows = _sampled(df.select(key_hash(df, keys).alias(HASH), name.alias(_NAME), source.alias(_SOURCE)), sample, seed)
+    counts = rows.groupBy(HASH).agg(
+        sf.count("*").alias(_ROWS), sf.min(_NAME).cast("binary").alias(_NAME), sf.max(_SOURCE).alias(_SOURCE)
+    )
     task = Task(workers=n_workers, salt=int(make_salt(seed)), sampled=sample)
     planned = counts.repartition(1).mapInArrow(PlanTask(columns=_columns(df, keys), task=task), "plan string").first()
     assert planned is not None  # noqa: S101 - the task returns one row
