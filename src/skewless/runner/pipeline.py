@@ -44,13 +44,16 @@ from skewless.runner.rejects import Rejects
 from skewless.runner.run_report import Progress, RunReport, Watch, dropped, flat, most, plain_row
 from skewless.runner.verify import differences
 from skewless.runner.work_directory import claim, directory, is_empty, make_directory
+from skewless.salting.plan import Plan
 from skewless.spark.deploy.session import one_line_errors
 from skewless.spark.grouped import group
+from skewless.spark.planning import SAMPLE, learns, plan_keys
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 
 _POLL_S: Final = 1
+_FIRST_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,6 +345,8 @@ class _Run:
             "key",
             grouping=pipeline.grouping,
             ledger=self._ledger,
+            learn_from=self._teacher(),
+            sample=1.0 if pipeline.input.is_small else SAMPLE,
             seed=pipeline.seed,
         )
         grouped = replace(grouped, cost=pipeline.cost)
@@ -353,6 +358,14 @@ class _Run:
             watermark = None if pipeline.batch else pipeline.watermark
             result = pipeline.app.compute(grouped.window("ts", pipeline.window, watermark=watermark))
         return flat(result, pipeline.app.values)
+
+    def _teacher(self) -> Plan | None:
+        """Plan the first micro-batch of a new stream from the first rows of its input."""
+        pipeline = self._pipeline
+        if pipeline.batch or self._resumed or not learns(pipeline.grouping):
+            return None
+        first = self._opened.rows(False).select("key").limit(_FIRST_ROWS)
+        return plan_keys(first, "key", workers=pipeline.grouping.n_workers, sample=1.0, seed=pipeline.seed)
 
     def _run_batch(self) -> tuple[DataFrame, float]:
         path = self._pipeline.output or self._updates

@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, DataType
 
 import skewless.errors
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
-from skewless.groupings import Auto, Even, Key, Shuffle
+from skewless.groupings import Auto, Even, Grouping, Key, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
 from skewless.salting import plan as plans
@@ -158,6 +158,11 @@ class Learning:
 
     teacher: Plan | DataFrame | None = None
     sample: float = SAMPLE
+
+
+def learns(grouping: Grouping) -> bool:
+    """Whether a grouping plans by what it knows of the keys."""
+    return isinstance(grouping, Planned) and not isinstance(grouping, Key | Shuffle)
 
 
 def salting_for(df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning) -> Salting | None:
