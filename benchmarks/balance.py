@@ -170,7 +170,7 @@ def _most_moved(grouping: Even, keys: NDArray[np.uint64]) -> float:
     for second, batch in enumerate(np.array_split(keys, keys.size // (_PER_WORKER * grouping.n_workers))):
         router.route(batch, 1000 * second)
         state = grouping.barrier([router.snapshot()], 1000 * (second + 1))[0]
-        most = max(most, state.moved)
+        most = max(most, state.forecast.moved)
         router = grouping.resume(state)
     return most
 

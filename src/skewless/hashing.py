@@ -250,7 +250,7 @@ def mix(word: np.uint64) -> np.uint64:
     return word ^ (word >> uint64(31))
 
 
-@njit(inline="always", cache=True)  # cached: `make_salt` calls it from Python
+@njit(inline="always")
 def random_word(salt: np.uint64, position: int | np.integer) -> Any:
     """Draw word number `position` of the splitmix64 sequence that starts at `salt`."""
     return mix(uint64(salt) + (uint64(position) + uint64(1)) * _GOLDEN)
@@ -274,7 +274,10 @@ def make_salt(seed: int, *, use: int = 0) -> np.uint64:
     >>> len({int(make_salt(1)), int(make_salt(1)), int(make_salt(2)), int(make_salt(1, use=1))})
     3
     """
-    return np.uint64(random_word(np.uint64(seed % 2**64), np.uint64(use)))
+    word = (seed + (use + 1) * int(_GOLDEN)) % 2**64  # in Python: nobody has to compile `random_word` for it
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+    return np.uint64(word ^ word >> 31)
 
 
 def rehash(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

@@ -261,5 +261,5 @@ def test_says_what_the_grouping_has_decided(tmp_path: Path) -> None:
     write_batch(ledger, 0, [10, 10, 10, 10])
     ledger.write_source(0, 0, grouping.start(0, 0).snapshot(), 0)
     (metrics,) = observed(ledger)
-    assert metrics.remark == "key grouping: nothing is known of the stream yet"
+    assert metrics.remark == "every key is spread: nothing is known of the stream yet"
     assert metrics.remark in drawn([metrics])

@@ -59,7 +59,7 @@ def test_fewer_tuples_last_as_long() -> None:
 def test_the_median_of_seeds_is_given() -> None:
     each = [
         metrics(Rows(run(stream="country-skew-r50", grouping="key", tuples=5_000, seconds=50, seeds=seeds)))
-        for seeds in (1, 3)
+        for seeds in (1, 5)
     ]
     assert each[0]["stddev"] != each[1]["stddev"]
     assert each[0]["dist_cost"] == each[1]["dist_cost"] == 1.0

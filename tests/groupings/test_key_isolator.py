@@ -146,7 +146,7 @@ def _drawn(weights: Sequence[float], n_batches: int, size: int = 20_000) -> list
 def test_heavy_keys_get_workers_of_their_own_and_the_rest_fills_up() -> None:
     grouping = KeyIsolator(workers=5)
     batches = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 5)
-    loads, state = _route_batches(grouping, batches, seed=42)
+    loads, state = _route_batches(grouping, batches, seed=18)
     assert loads[0].max() > 0.6  # by hash alone, the three heaviest share a worker
     assert loads[-1].max() < 0.215
     assert state.agreed.n_plans >= 1
@@ -163,8 +163,8 @@ def test_a_key_above_the_mean_keeps_a_worker_to_itself() -> None:
 
 def test_the_same_keys_in_every_batch_are_moved_once() -> None:
     [keys] = _drawn([0.2, 0.19, 0.18, 0.05, 0.05], 1)
-    _, once = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 2, seed=42)
-    _, often = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 10, seed=42)
+    _, once = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 2, seed=18)
+    _, often = _route_batches(KeyIsolator(workers=5, half_life_s=float("inf")), [keys] * 10, seed=18)
     assert once.agreed.n_plans == often.agreed.n_plans == 1
     assert once.agreed.moved_keys == often.agreed.moved_keys > 0
 

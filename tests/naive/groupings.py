@@ -23,6 +23,26 @@ def two_choices(key: int, seed: int, n_workers: int) -> tuple[int, int]:
     return (word >> 32) * n_workers >> 32, (word & 0xFFFFFFFF) * n_workers >> 32
 
 
+def murmur3(data: bytes) -> int:
+    """Return Spark's `hash` of whole words of four bytes, as a signed integer of 32 bits."""
+    h = 42
+    for at in range(0, len(data), 4):
+        k = int.from_bytes(data[at : at + 4], "little") * 0xCC9E2D51 % 2**32
+        k = (k << 15 | k >> 17) % 2**32 * 0x1B873593 % 2**32
+        h ^= k
+        h = ((h << 13 | h >> 19) % 2**32 * 5 + 0xE6546B64) % 2**32
+    h ^= len(data)
+    h = (h ^ h >> 16) * 0x85EBCA6B % 2**32
+    h = (h ^ h >> 13) * 0xC2B2AE35 % 2**32
+    h ^= h >> 16
+    return h - 2**32 if h >= 2**31 else h
+
+
+def home(key: int, salt: int, n_workers: int) -> int:
+    slot = murmur3((key ^ salt).to_bytes(8, "little"))
+    return murmur3(slot.to_bytes(4, "little", signed=True)) % n_workers
+
+
 class NaiveShuffle:
     def __init__(self, n_workers: int, first: int) -> None:
         self.n_workers = n_workers
@@ -42,7 +62,7 @@ class NaiveKey:
         self.seed = seed
 
     def route(self, keys: Iterable[int]) -> list[int]:
-        return [two_choices(key, self.seed, self.n_workers)[0] for key in keys]
+        return [home(key, int(make_salt(self.seed)), self.n_workers) for key in keys]
 
 
 class NaivePartialKey:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from math import fsum
 
-from naive.groupings import mix
+from naive.groupings import home
 from skewless import KeyIsolator
 from skewless.hashing import make_salt
 
@@ -44,7 +44,7 @@ class NaiveKeyIsolator:
     def __init__(self, grouping: KeyIsolator, seed: int) -> None:
         self.grouping = grouping
         self.salt = int(make_salt(seed))
-        self.hosts = [worker for worker in range(grouping.n_workers) for _ in range(grouping.hosts_per_worker)]
+        self.hosts = [*range(grouping.n_workers)] * grouping.hosts_per_worker
         self.heavy: dict[int, int] = {}
         self.known: dict[int, float] = {}
         self.total = 0.0
@@ -61,7 +61,7 @@ class NaiveKeyIsolator:
         return [self.owner(key, self.heavy, self.hosts) for key in keys]
 
     def owner(self, key: int, heavy: dict[int, int], hosts: list[int]) -> int:
-        return heavy[key] if key in heavy else hosts[(mix(key ^ self.salt) >> 32) * len(hosts) >> 32]
+        return heavy[key] if key in heavy else hosts[home(key, self.salt, len(hosts))]
 
     def barrier(self, now_ms: int) -> None:
         if not self.fresh:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from naive.coin_flip import NaiveCoinFlip, flip
 from naive.counting_bloom import NaiveCountingBloom
-from naive.groupings import two_choices
+from naive.groupings import home
 from skewless import PopularityAware
 from skewless.hashing import make_salt
 
@@ -55,7 +55,7 @@ class NaivePopularityAware:
         return [self.route_one(self.sources[source], key) for key in keys]
 
     def route_one(self, source: Source, key: int) -> int:
-        worker = two_choices(key, self.seed, self.grouping.n_workers)[0]
+        worker = home(key, int(make_salt(self.seed)), self.grouping.n_workers)
         if source.bloom.contains(key):
             worker = source.turn
             source.turn = (source.turn + 1) % self.grouping.n_workers

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless import SkewlessError
-from skewless.salting import KeyLoads, level
+from skewless.salting import KeyLoads, Pieces, level
 
 
 @st.composite
@@ -79,3 +79,97 @@ def test_bad_input_is_refused() -> None:
         KeyLoads(loads=np.ones(2), homes=np.zeros(1, dtype=np.int64), totals=np.ones(2))
     with pytest.raises(SkewlessError, match="sampled must be above 0"):
         KeyLoads(loads=np.ones(1), homes=np.zeros(1, dtype=np.int64), totals=np.ones(2), sampled=0.0)
+
+
+@st.composite
+def replans(draw: st.DrawFn) -> tuple[KeyLoads, Pieces]:
+    """Draw loads, and the plan for what they were before each key became larger or smaller."""
+    before = draw(key_loads())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    loads = before.loads * draw(st.sampled_from([1.0, 0.97, 0.2, 0.0])) ** rng.random(before.loads.size)
+    loads *= rng.permutation(np.where(np.arange(loads.size) < 3, draw(st.sampled_from([1.0, 10.0])), 1.0))
+    named, others = (np.bincount(before.homes, of, before.n_workers) for of in (loads, before.loads))
+    totals = np.asarray((before.totals - others).clip(min=0) + named, dtype=np.float64)
+    return KeyLoads(loads=loads, homes=before.homes, totals=totals), level(before)
+
+
+def scaled(pieces: Pieces, of: KeyLoads) -> Pieces:
+    """Return the same plan with the loads of today."""
+    planned = np.bincount(pieces.keys, pieces.amounts, of.loads.size)[pieces.keys]
+    return Pieces(keys=pieces.keys, workers=pieces.workers, amounts=pieces.amounts / planned * of.loads[pieces.keys])
+
+
+def moved(before: Pieces, after: Pieces, of: KeyLoads) -> float:
+    old, new = before.owners(of.homes), after.owners(of.homes)
+    return float(of.loads[(old != new) & (old >= 0) & (new >= 0)].sum())
+
+
+@given(case=replans(), may_cut=st.booleans(), max_moved=st.sampled_from([0.0, 0.05, 1.0]), behind=st.booleans())
+def test_a_plan_that_goes_on_from_another_loses_nothing_and_is_no_worse(
+    case: tuple[KeyLoads, Pieces], may_cut: bool, max_moved: float, behind: bool
+) -> None:
+    of, previous = case
+    weight, n_workers = of.totals.sum(), of.n_workers
+    ahead = np.zeros(n_workers)
+    if behind:
+        ahead += 0.1 * weight * (np.arange(n_workers) - (n_workers - 1) / 2)
+    pieces = level(of, previous=previous, may_cut=may_cut, max_moved=max_moved, ahead=ahead)
+    for key in np.unique(pieces.keys):
+        own = pieces.keys == key
+        assert pieces.amounts[own].sum() == pytest.approx(of.loads[key])
+        assert np.unique(pieces.workers[own]).size == own.sum(), "a worker has two pieces of a key"
+    assert (pieces.amounts >= 0).all()
+    after = pieces.loads(of)
+    assert after.sum() == pytest.approx(weight)
+    assert pieces.n_cuts < n_workers
+    if may_cut:
+        most = max(scaled(previous, of).loads(of).max() if weight else 0.0, (1.01 + 0.02 * behind) * weight / n_workers)
+        assert after.max() <= most * (1 + 1e-9)
+        assert moved(previous, pieces, of) <= max_moved * weight * (1 + 1e-9)
+    else:
+        assert pieces.n_cuts == 0
+
+
+@given(of=key_loads())
+def test_a_plan_that_holds_is_kept(of: KeyLoads) -> None:
+    pieces = level(of)
+    again = level(of, previous=pieces)
+    if pieces.loads(of).max(initial=0.0) <= 1.005 * of.totals.mean():
+        assert again.keys.tolist() == pieces.keys.tolist()
+        assert again.workers.tolist() == pieces.workers.tolist()
+
+
+def test_pieces_change_their_sizes_before_anything_is_moved() -> None:
+    of = KeyLoads(loads=np.array([60.0, 10.0]), homes=np.array([0, 1]), totals=np.array([60.0, 10.0, 20.0]))
+    pieces = level(of)
+    assert pieces.loads(of) == pytest.approx(np.full(3, 30.0))
+    larger = KeyLoads(loads=np.array([60.0, 20.0]), homes=of.homes, totals=np.array([60.0, 20.0, 20.0]))
+    after = level(larger, previous=pieces)
+    assert after.workers.tolist() == pieces.workers.tolist()
+    assert after.loads(larger) == pytest.approx(np.full(3, 100 / 3))
+
+
+def test_who_is_behind_gets_a_little_more() -> None:
+    of = KeyLoads(loads=np.array([100.0]), homes=np.array([0]), totals=np.array([100.0, 0.0, 0.0, 0.0]))
+    loads = level(of, ahead=np.array([60.0, -20.0, -0.25, -39.75])).loads(of)
+    assert loads == pytest.approx([25 - 1.25, 25.5, 25.25, 25.5])
+
+
+def test_a_key_that_became_small_is_whole_again_and_one_that_is_gone_goes_home() -> None:
+    homes = np.array([0, 1, 2])
+    hot = KeyLoads(loads=np.array([900.0, 90.0, 90.0]), homes=homes, totals=np.array([1000.0, 100.0, 100.0]))
+    pieces = level(hot)
+    assert pieces.n_cuts == 2
+    calm = KeyLoads(loads=np.array([0.4, 90.0, 90.0]), homes=homes, totals=np.full(3, 101.0))
+    assert level(calm, previous=pieces).keys.size == 0
+    gone = KeyLoads(loads=np.array([0.0, 90.0, 90.0]), homes=homes, totals=np.full(3, 100.0))
+    assert level(gone, previous=pieces).keys.size == 0
+    away = Pieces(keys=np.array([0]), workers=np.array([1]), amounts=np.array([1.0]))
+    room = KeyLoads(loads=np.array([0.4, 90.0, 90.0]), homes=homes, totals=np.array([99.0, 100.0, 100.5]))
+    assert level(room, previous=away).keys.size == 0
+
+
+def test_a_cycle_of_pieces_is_cut_open() -> None:
+    of = KeyLoads(loads=np.array([50.0, 50.0]), homes=np.array([0, 1]), totals=np.array([50.0, 50.0]))
+    crossed = Pieces(keys=np.array([0, 0, 1, 1]), workers=np.array([0, 1, 0, 1]), amounts=np.full(4, 25.0))
+    assert level(of, previous=crossed).n_cuts < 2

@@ -14,7 +14,7 @@ from skewless.groupings.d_choices import DChoices
 from skewless.groupings.distribution_aware import DistributionAware
 from skewless.groupings.dynamic_key import DynamicKey
 from skewless.groupings.eager import Eager
-from skewless.groupings.even.grouping import Even
+from skewless.groupings.even import Even
 from skewless.groupings.flux import Flux
 from skewless.groupings.full_knowledge import FullKnowledge
 from skewless.groupings.key import Key

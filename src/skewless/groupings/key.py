@@ -7,13 +7,24 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
+from numba import int64, njit, uint32, uint64
 from numpy.typing import NDArray
 
 from skewless.groupings.base import Router, State
 from skewless.groupings.planned import Planned, Seen
-from skewless.hashing import make_salt, mix, upper_choice
+from skewless.hashing import make_salt
+from skewless.salting.slots import murmur3
 from skewless.salting.table import Placement
+
+_murmur3 = njit(inline="always")(murmur3)
+
+
+@njit(inline="always")
+def home_of(key: np.uint64, salt: np.uint64, n_workers: int) -> np.int64:
+    """Return the worker that a key's hash alone decides: the same as `skewless.salting.slots.homes`."""
+    word = key ^ salt
+    slot = _murmur3((word & uint64(0xFFFFFFFF), word >> uint64(32)), uint64(8))
+    return np.int64(int64(np.int32(uint32(_murmur3((slot,), uint64(4))))) % n_workers)
 
 
 @njit(cache=True)
@@ -21,7 +32,7 @@ def home(keys: NDArray[np.uint64], salt: np.uint64, n_workers: int) -> NDArray[n
     """Return the worker that each key's hash alone decides."""
     workers = np.empty(keys.size, dtype=np.int32)
     for i in range(keys.size):
-        workers[i] = upper_choice(mix(keys[i] ^ salt), n_workers)
+        workers[i] = home_of(keys[i], salt, n_workers)
     return workers
 
 
@@ -45,8 +56,8 @@ class Key(Planned[KeyState]):
 
     Reference
     ---------
-    Dalabasmaz & Can, *Dynamic Key Grouping*, eq. 1. Deviations: the hash is reduced to a worker by
-    multiply-and-shift, which spreads as evenly as the remainder and costs no division.
+    Dalabasmaz & Can, *Dynamic Key Grouping*, eq. 1. Deviations: the hash is that of Spark's own exchange, so that a
+    simulation places every key as Spark does.
     """
 
     name: ClassVar[str] = "key"

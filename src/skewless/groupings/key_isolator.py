@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State
+from skewless.groupings.key import home_of
 from skewless.groupings.planned import Planned
-from skewless.hashing import make_salt, mix, upper_choice
+from skewless.hashing import make_salt, mix
 from skewless.sketches.key_table import FREE, capacity_for, find, make_index
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
@@ -38,7 +39,7 @@ def owners_of(keys: NDArray[np.uint64], table: Table) -> NDArray[np.int32]:
     salt, hosts, index, heavy_keys, heavy_workers = table
     for i in range(keys.size):
         word = mix(keys[i] ^ salt)
-        worker = hosts[uint64(upper_choice(word, hosts.size))]
+        worker = hosts[uint64(home_of(keys[i], salt, hosts.size))]
         slot = find(index, heavy_keys, keys[i], word)
         workers[i] = heavy_workers[uint64(slot)] if slot != FREE else worker
     return workers
@@ -176,7 +177,7 @@ class KeyIsolator(Coordinated[KeyIsolatorState], Planned[KeyIsolatorState]):
         Counters of each source's sketch, per worker.
 
     >>> grouping = KeyIsolator(workers=2)
-    >>> router = grouping.start(source=0, seed=0)
+    >>> router = grouping.start(source=0, seed=1)
     >>> keys = np.array([3, 3, 3, 8, 8, 8, 9, 9], dtype=np.uint64)
     >>> router.route(keys, 0).tolist()
     [0, 0, 0, 0, 0, 0, 0, 0]
@@ -233,7 +234,7 @@ class KeyIsolator(Coordinated[KeyIsolatorState], Planned[KeyIsolatorState]):
 
     def first_state(self, _source: int, seed: int, /) -> KeyIsolatorState:
         agreed = Isolation(
-            hosts=np.repeat(np.arange(self.n_workers, dtype=np.int32), self.hosts_per_worker),
+            hosts=np.tile(np.arange(self.n_workers, dtype=np.int32), self.hosts_per_worker),
             heavy_keys=np.zeros(0, dtype=np.uint64),
             heavy_workers=np.zeros(0, dtype=np.int32),
             known_keys=np.zeros(0, dtype=np.uint64),

@@ -12,8 +12,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.groupings.base import Coordinated, Router, State
+from skewless.groupings.key import home_of
 from skewless.groupings.shuffle import first_worker
-from skewless.hashing import make_salt, mix, upper_choice
+from skewless.hashing import make_salt, mix
 from skewless.sketches.coin_flip import Coin, CoinFlip, Synopsis, SynopsisState, bit_of, next_large, note, require_coin
 from skewless.sketches.counting_bloom import CountingBloom, erase, filter_size, holds, insert
 
@@ -94,7 +95,7 @@ def route_by_popularity(
                 if turn == n_workers:
                     turn = 0
             else:
-                workers[i] = upper_choice(word, n_workers)
+                workers[i] = home_of(stream[i], salt, n_workers)
         progress[TURN] = turn
         progress[TUPLES] += end - start
         if at < flipped + stream.size - start:

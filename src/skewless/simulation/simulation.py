@@ -42,6 +42,8 @@ class Simulation:
         Determines the stream, the hashes of the grouping, and random arrivals.
     arrivals : Arrivals, optional
         An arrival process instead of a steady rate.
+    learn : int
+        Tuples of the stream that are read beforehand, for groupings that can plan their first batch from a sample.
     state : KeyedState, optional
         The state of keys, which moves when their owner changes; by default keys have none. Only for groupings with one
         owner per key, which then route substreams as a whole.
@@ -56,6 +58,7 @@ class Simulation:
     batch_ms: int = 1000
     seed: int = 0
     arrivals: Arrivals | None = None
+    learn: int = 0
     state: KeyedState | None = None
     _service: NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
@@ -65,6 +68,7 @@ class Simulation:
         require_at_least("sources", self.sources, 1)
         require_at_least("batch_ms", self.batch_ms, 1)
         require_at_least("seed", self.seed, 0)
+        require_at_least("learn", self.learn, 0)
         if self.rate is not None:
             require_at_least("rate", self.rate, 1)
             if self.arrivals is not None:
@@ -118,6 +122,10 @@ class Simulation:
         n_substreams = self.n_substreams
         for hashes in map(hash_keys, self.stream.generate(tuples=tuples, seed=self.seed)):
             yield hashes, hashes if n_substreams is None else represented(hashes, n_substreams)
+
+    def sample(self) -> NDArray[np.uint64]:
+        """Return the first tuples of the stream, as they will be routed: as many as are read beforehand."""
+        return np.concatenate([keys for _, keys in self.chunks(self.learn)])
 
     def frequencies(self, tuples: int | None) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Return the distinct keys that will be routed, and how often each occurs."""

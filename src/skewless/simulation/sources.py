@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.groupings import Coordinated, Grouping, Router, pass_barrier
+from skewless.groupings import Coordinated, Even, Grouping, Router, pass_barrier
 from skewless.simulation.simulation import Simulation
 
 
@@ -23,7 +23,11 @@ class Sources:
     def __init__(self, simulation: Simulation) -> None:
         self._grouping = simulation.grouping
         self._n = simulation.sources
-        self._routers: list[Router] = [simulation.grouping.start(source, simulation.seed) for source in range(self._n)]
+        states = [simulation.grouping.first_state(source, simulation.seed) for source in range(self._n)]
+        if simulation.learn and isinstance(simulation.grouping, Even):
+            sample = simulation.sample()
+            states = [simulation.grouping.learned(state, sample) for state in states]
+        self._routers: list[Router] = [simulation.grouping.resume(state) for state in states]
         self._turn = 0
         self.seconds = 0.0
         _compile(simulation.grouping)

@@ -108,6 +108,17 @@ class Counters:
     errors: NDArray[np.int64]
     marks: NDArray[np.int64]
 
+    @classmethod
+    def none(cls, n_counters: int) -> Counters:
+        """Return the snapshot of a sketch that has counted nothing.
+
+        >>> Counters.none(8).marks.tolist()
+        [0, 8, 0, 0]
+        """
+        nothing, marks = np.empty(0, dtype=np.int64), np.zeros(NEXT_LEVEL + 1, dtype=np.int64)
+        start_search(np.zeros(n_counters, dtype=np.int64), marks)
+        return cls(keys=nothing.view(np.uint64), counts=nothing, errors=nothing, marks=marks)
+
 
 class CounterArrays(NamedTuple):
     """The arrays of a sketch, as kernels take them."""
@@ -171,7 +182,7 @@ class SpaceSaving(Sketch):
 
     @property
     def arrays(self) -> CounterArrays:
-        """The arrays, for kernels; to be read again after `clear`, `fade` and `restore`."""
+        """The arrays, for kernels; to be read again after `clear` and `restore`."""
         return CounterArrays(self.index, self.keys, self.counts, self.errors, self.marks)
 
     @property
@@ -227,14 +238,6 @@ class SpaceSaving(Sketch):
         self.marks[N] = keys.size
         start_search(self.counts, self.marks)
         self.index = make_index(keys, _INDEX_ROOM * capacity_for(self.counts.size), self.salt)
-
-    def fade(self, halvings: int, removed: NDArray[np.uint64]) -> None:
-        """Halve all counts a number of times, and remove some keys; counts may be too low from then on."""
-        counts, errors = self.counts[: self.n] >> halvings, self.errors[: self.n] >> halvings
-        stay = (counts > 0) & ~np.isin(self.keys[: self.n], removed)
-        keys = self.keys[: self.n][stay]
-        self.clear()
-        self._fill(keys, counts[stay], errors[stay])
 
     def snapshot(self) -> Counters:
         """Copy the counters, for `restore`."""

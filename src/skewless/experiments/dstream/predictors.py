@@ -65,8 +65,7 @@ class CutKeys:
 
     def hot(self) -> NDArray[np.uint64]:
         """Return the keys that have more than one worker."""
-        plan = self._router.snapshot().plan
-        return np.sort(plan.keys[plan.owners < 0])
+        return np.sort(self._router.snapshot().forecast.cut)
 
 
 @cache

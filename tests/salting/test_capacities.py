@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless import SkewlessError
-from skewless.groupings.even.capacities import fair_shares
+from skewless.salting.capacities import fair_shares
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20), st.sampled_from([1.0, 1e-300, 1e300]))
