@@ -63,7 +63,9 @@ class Follower:
             zip(forecast.hashes.tolist(), forecast.followed(forecast.hashes).tolist(), strict=True)
         )
         for number, workers, shares in forecast.placements():
-            owners[number % 2**64] = int(workers[0]) if len(workers) == 1 else _rows(np.array(workers), np.array(shares))
+            owners[number % 2**64] = (
+                int(workers[0]) if len(workers) == 1 else _rows(np.array(workers), np.array(shares))
+            )
         return NaiveFollower(
             salt=int(forecast.salt),
             range_owners=forecast.range_owners.tolist(),

@@ -59,8 +59,8 @@ def test_a_plan_is_sound_whatever_comes(
         assert (np.diff(forecast.pieces.keys) >= 0).all()
         assert forecast.pieces.keys.max(initial=0) < forecast.hashes.size + forecast.ranges.size
         assert not single_owner or forecast.pieces.n_cuts == 0
-        for number, workers, shares in forecast.placements():
-            assert number % 2**64 in forecast.hashes
+        for key, workers, shares in forecast.placements():
+            assert key % 2**64 in forecast.hashes
             assert len(set(workers)) == len(workers) == len(shares)
             assert sum(shares) == pytest.approx(1)
 

@@ -304,7 +304,7 @@ def test_rows_that_raise_are_set_aside_or_fail(spark: SparkSession, tmp_path: Pa
     assert sum(report.rejected for report in reports) == 2
 
     batch = spark.createDataFrame(rows, "k string, v bigint, seq bigint").coalesce(1)
-    with pytest.raises(Exception, match="-[12] is negative"):  # nowhere to set it aside
+    with pytest.raises(Exception, match=r"-[12] is negative"):  # nowhere to set it aside
         group(batch, "k", grouping=grouping).stateful(Chain(), order_by="seq").collect()
     aside = group(batch, "k", grouping=grouping).stateful(Chain(), order_by="seq", rejects=str(tmp_path / "batch"))
     assert in_any_order(map(tuple, aside.collect())) == in_any_order(output)

@@ -21,6 +21,7 @@ from skewless.salting.table import Placement
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
 _MOST_WORKERS: Final = 1024
+_MISSED: Final = 0.9  # of what a named key had before, if nobody has reported it: it may be gone
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,15 +177,18 @@ class Even(Coordinated[EvenState], Measuring[EvenState], Planned[EvenState]):
         return 0 if self.single_owner else SPREAD
 
     def observe(self, state: EvenState, seen: Seen, _now_ms: int, /) -> EvenState:
+        forecast = state.forecast if state.forecast.ranges.size == seen.units.size else state.forecast.by_home()
+        # Workers report their largest keys only: a named key that is missing was smaller than these, or as before.
+        missing = ~np.isin(forecast.hashes, seen.hashes)
+        least = seen.counts.min() if seen.counts.size else 0
+        expected = forecast.loads[missing] * (seen.units.sum() / max(forecast.weight, 1.0))
         observed = Observed(
-            hashes=seen.hashes,
-            counts=seen.counts.astype(np.float64),
+            hashes=np.concatenate([seen.hashes, forecast.hashes[missing]]),
+            counts=np.concatenate([seen.counts, _MISSED * np.minimum(expected, least)]),
             by_range=seen.units.astype(np.float64),
             by_worker=seen.by_worker.astype(np.float64),
         )
-        if state.forecast.ranges.size != seen.units.size:
-            state = replace(state, forecast=state.forecast.by_home())
-        return self._as_if_routed(state, observed)
+        return self._as_if_routed(replace(state, forecast=forecast), observed)
 
     def placements(self, state: EvenState, _seen: Seen, _now_ms: int, /) -> Iterator[Placement]:
         return spread(state.forecast.fair.tolist()) if state.forecast.spread else state.forecast.placements()
