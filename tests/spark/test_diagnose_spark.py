@@ -19,8 +19,8 @@ from skewless import SkewlessError, hash_keys
 from skewless.diagnosis.key_distribution import HEAD, KeyDistribution
 from skewless.runner.inputs.file import open_table
 from skewless.spark import diagnose
-from skewless.spark.explanation import parse_plan, read_split
 from skewless.spark.key_counts import _classes, count_keys
+from skewless.spark.physical_plan import parse_plan, read_plan
 from skewless.streams import KeyFile
 
 pytestmark = pytest.mark.spark
@@ -67,7 +67,7 @@ def test_many_keys_leave_a_tail(spark: SparkSession) -> None:
 
 
 def test_the_data_is_read_once_and_not_by_python(spark: SparkSession) -> None:
-    nodes = read_split(_classes(frame(spark), ["a key"])).nodes
+    nodes = read_plan(_classes(frame(spark), ["a key"])).nodes
     assert sum(node.startswith("Range") for node in nodes) == 1
     assert not [node for node in nodes if "Python" in node or "Arrow" in node]
     assert sum("partial_count(1)" in node for node in nodes) == 2  # on the map side, both times

@@ -210,10 +210,10 @@ def test_a_ledger_that_cannot_be_written_is_an_error_of_the_first_batch(spark: S
 def test_explain_knows_stateful_work(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     explain(group(spark.range(9), "id", workers=2).stateful(Nothing()))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "split: present"
-    assert "  exchange  by worker id, 2 workers" in lines
+    assert lines[0].startswith("stateful by ")
+    assert lines[0].endswith(": intact")
     assert "  work      MapInArrow StatefulWork, on the workers" in lines
-    assert "  merge     none: each worker has whole groups" in lines
+    assert "  merge     none: workers have whole groups" in lines
 
 
 def test_settings_of_auto_survive(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.errors import InputError, StorageError
-from skewless.salting.planner import KeyLoads, level
+from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.planning_task import Task, named_keys
 from skewless.salting.slots import homes
 from skewless.salting.table import table_of
@@ -95,10 +95,9 @@ class Plan:
         salt: int,
         distinct: int,
         sources: int,
-        may_cut: bool = True,
+        pieces: Pieces,
     ) -> Plan:
-        """Plan from what is known of the largest keys: their hashes, loads and names, in the same order."""
-        pieces = level(loads, may_cut=may_cut)
+        """Return the plan by which the largest keys have these pieces; hashes, loads and names in the same order."""
         keys = []
         for number, hashed in enumerate(hashes.view(np.int64).tolist()):
             own = pieces.keys == number
@@ -182,7 +181,7 @@ class Plan:
             salt=salt,
             distinct=self.distinct,
             sources=self.sources,
-            may_cut=may_cut,
+            pieces=level(known, may_cut=may_cut),
         )
 
     def table(self) -> pa.RecordBatch:
@@ -240,7 +239,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [self._summary()]
         if shown := self._shown():
-            width = min(40, max(len(name) for name, *_ in shown))
+            width = min(40, max(len("key"), *(len(name) for name, *_ in shown)))
             lines.append(f"  {'key':{width}}  {'share':>7}  workers")
             lines += [f"  {_short(name, width):{width}}  {share:>7}  {workers}" for name, share, workers in shown]
         return "\n".join(lines)
@@ -295,13 +294,14 @@ class PlanTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sources = 0
         largest = pa.schema([("hash", pa.int64()), ("rows", pa.int64()), ("name", pa.binary())]).empty_table()
+        n_named = named_keys(self.task.workers, may_cut=self.task.may_cut)
         counted = []
         for batch in batches:
             counted.append(batch.select([0, 1]))
             sources = max(sources, *batch.column(3).to_pylist())
             rows = pa.table(batch.columns[:3], names=largest.column_names).cast(largest.schema)
             order = [("rows", "descending"), ("hash", "ascending")]
-            largest = pa.concat_tables([largest, rows]).sort_by(order).slice(0, named_keys(self.task.workers))
+            largest = pa.concat_tables([largest, rows]).sort_by(order).slice(0, n_named)
         hashes, loads, distinct = self.task.count(counted)
         names = dict(zip(largest["hash"].to_pylist(), largest["name"].to_pylist(), strict=True))
         plan = Plan.of(
@@ -312,6 +312,7 @@ class PlanTask:
             salt=self.task.salt,
             distinct=distinct,
             sources=sources,
+            pieces=self.task.pieces(loads),
         )
         yield pa.RecordBatch.from_pydict({"plan": [plan.to_json()]})
 

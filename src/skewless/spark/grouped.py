@@ -20,6 +20,7 @@ from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
 from skewless.salting.plan import Plan
 from skewless.spark.aggregation import WORKER, Aggregation
+from skewless.spark.choice import Spreading, combined_by_spark, combined_by_workers
 from skewless.spark.columns import (
     arrow_schema,
     columns_of,
@@ -34,7 +35,7 @@ from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
 from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
 from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
-from skewless.spark.native import NOTICE, aggregate_natively
+from skewless.spark.native import aggregate_natively
 from skewless.spark.planning import SAMPLE, Learning, require_sample, require_teacher
 from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
@@ -218,7 +219,9 @@ class Grouped:
         return is_free and isinstance(plan, Plan) and plan.has_few_partials
 
     def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
-        """Print whether the split survives the optimiser in `agg` of these combiners, or of a count if there are none.
+        """Print how `agg` of these combiners, or of a count if there are none, spreads the work, and for which reason.
+
+        A batch DataFrame whose keys would be planned is counted now, to predict the balance.
 
         Parameters
         ----------
@@ -228,10 +231,14 @@ class Grouped:
             As in `agg`.
         """
         by_name = self._named(unnamed, named) if unnamed or named else {Count().label: Count()}
-        if self._native(by_name) is None:
-            explain(self.agg(**by_name))
+        if (native := self._native(by_name)) is not None:
+            choice, result = combined_by_spark(by_name), native
         else:
-            print(NOTICE)  # noqa: T201 - as DataFrame.explain does
+            result = self.agg(**by_name)
+            why = combined_by_workers(self.df, self._routing, by_name, is_costly=self.cost is not None)
+            choice = f"{why}\n{self._spreading}"
+        print(choice)  # noqa: T201 - as DataFrame.explain does
+        explain(result)
 
     def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
@@ -396,6 +403,10 @@ class Grouped:
     def _routing(self) -> Routing:
         return Routing(grouping=self.grouping, ledger=self.ledger, seed=self.seed, keys=self.keys)
 
+    @property
+    def _spreading(self) -> Spreading:
+        return Spreading(df=self.df, keys=self.keys, routing=self._routing, learning=self.learning)
+
     def _with_single_owner(self, auto: Auto) -> Grouped:
         return replace(self, grouping=replace(auto, single_owner=True))
 
@@ -481,6 +492,18 @@ class Windowed:
             As in `Grouped.agg`.
         """
         return self._grouped.agg(*unnamed, **named)
+
+    def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
+        """Print how `agg` spreads the work, and for which reason, as `Grouped.explain` does.
+
+        Parameters
+        ----------
+        unnamed : Combiner
+            As in `Grouped.agg`.
+        named : Combiner
+            As in `Grouped.agg`.
+        """
+        self._grouped.explain(*unnamed, **named)
 
 
 def _unused(name: str, columns: Sequence[str]) -> str:

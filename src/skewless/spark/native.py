@@ -15,8 +15,6 @@ from skewless.errors import ColumnError
 from skewless.spark.columns import arrow_schema, micros_of
 from skewless.spark.merge import Windowing, quoted
 
-NOTICE: Final = "Spark combines these functions itself, before rows are exchanged: a plain groupBy, no split is needed"
-
 _NATIVE: Final = "native_aggregate"
 _VERBS: Final = ("create", "add", "merge", "extract")
 
@@ -37,7 +35,7 @@ def aggregate_natively(
     windowing : Windowing or None
         How time is cut.
     """
-    texts = {name: _native_text(df, combiner) for name, combiner in combiners.items()}
+    texts = {name: native_text(df, combiner) for name, combiner in combiners.items()}
     aggregates = [sf.expr(text).alias(name) for name, text in texts.items() if text is not None]
     if len(aggregates) < len(combiners):
         return None
@@ -52,7 +50,8 @@ def aggregate_natively(
         raise
 
 
-def _native_text(df: DataFrame, combiner: Combiner) -> str | None:
+def native_text(df: DataFrame, combiner: Combiner) -> str | None:
+    """Return Spark's own function for a combiner; None where there is none."""
     if _is_changed(combiner):
         return None
     try:

@@ -132,14 +132,19 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
             subject="keys",
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
+    return plan_now(df, keys, Task(workers=n_workers, salt=int(make_salt(seed))), sample, seed)
+
+
+def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed: int) -> Plan:
+    """Count the keys of a batch DataFrame now, and plan as a task says."""
     name = sf.concat_ws(" | ", *(_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
     source = sf.spark_partition_id() + 1
     rows = _sampled(df.select(key_hash(df, keys).alias(HASH), name.alias(_NAME), source.alias(_SOURCE)), sample, seed)
     counts = rows.groupBy(HASH).agg(
         sf.count("*").alias(_ROWS), sf.min(_NAME).cast("binary").alias(_NAME), sf.max(_SOURCE).alias(_SOURCE)
     )
-    task = Task(workers=n_workers, salt=int(make_salt(seed)), sampled=sample)
-    planned = counts.repartition(1).mapInArrow(PlanTask(columns=_columns(df, keys), task=task), "plan string").first()
+    planning = PlanTask(columns=_columns(df, keys), task=replace(task, sampled=sample))
+    planned = counts.repartition(1).mapInArrow(planning, "plan string").first()
     assert planned is not None  # noqa: S101 - the task returns one row
     return Plan.from_json(planned["plan"])
 
@@ -175,17 +180,22 @@ def salting_for(df: DataFrame, keys: Sequence[str], routing: Routing, learning: 
         if isinstance(grouping, Key | Shuffle):
             return Salting(workers=workers, seed=seed, spread=isinstance(grouping, Shuffle))
         if isinstance(grouping, Even):
-            task = Task(
-                workers=workers,
-                salt=int(make_salt(seed)),
-                may_cut=not grouping.single_owner,
-                capacities=grouping.capacities,
-                slack=grouping.slack,
-                worthwhile=grouping.worthwhile if isinstance(grouping, Auto) else 0.0,
-            )
+            task = even_task(grouping, seed)
             return Salting(workers=workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
     return Salting(
         workers=workers, seed=seed, table=_grouping_table(df, keys, routing, learning), n_ranges=grouping.n_ranges
+    )
+
+
+def even_task(grouping: Even, seed: int) -> Task:
+    """Return how a batch job is planned by `even`, or by `auto`."""
+    return Task(
+        workers=grouping.n_workers,
+        salt=int(make_salt(seed)),
+        may_cut=not grouping.single_owner,
+        capacities=grouping.capacities,
+        slack=grouping.slack,
+        worthwhile=grouping.worthwhile if isinstance(grouping, Auto) else 0.0,
     )
 
 

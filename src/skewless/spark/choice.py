@@ -1,0 +1,112 @@
+"""The choice: which way an operator takes, for which reason, and how even the workers will be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from skewless.combiners import Combiner
+from skewless.groupings import Auto, Even, Key, Shuffle
+from skewless.groupings.planned import Planned
+from skewless.hashing import make_salt
+from skewless.salting.plan import Plan
+from skewless.spark.native import native_text
+from skewless.spark.planning import Learning, even_task, plan_now
+from skewless.spark.route import Routing
+
+
+def combined_by_spark(combiners: Mapping[str, Combiner]) -> str:
+    """Return why `agg` is a plain `groupBy`."""
+    functions = ", ".join(combiner.label for combiner in combiners.values())
+    return f"agg: Spark combines {functions} itself: a plain groupBy, no Python, no ledger"
+
+
+def combined_by_workers(df: DataFrame, routing: Routing, combiners: Mapping[str, Combiner], *, is_costly: bool) -> str:
+    """Return why `agg` sends rows to workers."""
+    foreign = [combiner.label for combiner in combiners.values() if native_text(df, combiner) is None]
+    if foreign:
+        reason = f"Spark has no function for {', '.join(foreign)}"
+    elif not isinstance(routing.grouping, Auto):
+        reason = f"the grouping {routing.grouping.name!r} was named"
+    elif routing.ledger is not None:
+        reason = "a ledger was given"
+    else:
+        reason = "rows have a simulated cost" if is_costly else "Spark does not combine them itself"
+    return f"agg: rows go to workers in Python, because {reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spreading:
+    """How the rows of each key are spread over the workers; `str()` says so.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    keys : tuple of str
+        The key columns.
+    routing : Routing
+        The grouping, the ledger, the seed.
+    learning : Learning
+        What plans are made from.
+    """
+
+    df: DataFrame
+    keys: tuple[str, ...]
+    routing: Routing
+    learning: Learning
+
+    def __str__(self) -> str:
+        lines = [f"{self.routing.grouping.name}: {self._way()}"]
+        if remark := self._remark():
+            lines.append(f"last micro-batch: {remark}")
+        if (plan := self.predicted()) is not None:
+            lines.append(str(plan))
+        return "\n".join(lines)
+
+    def predicted(self) -> Plan | None:
+        """Return the plan of a batch job: the one at hand, or one that is made now; None if there will be another."""
+        grouping, teacher, seed = self.routing.grouping, self.learning.teacher, self.routing.seed
+        if self.df.isStreaming or not isinstance(grouping, Even):
+            return None
+        if isinstance(teacher, Plan):
+            return teacher.for_workers(grouping.n_workers, int(make_salt(seed)), may_cut=not grouping.single_owner)
+        rows = self.df if teacher is None else teacher
+        return plan_now(rows, self.keys, even_task(grouping, seed), self.learning.sample, seed)
+
+    def _way(self) -> str:
+        grouping = self.routing.grouping
+        if not isinstance(grouping, Planned):
+            return "decides row by row, in Python, before rows are exchanged"
+        if isinstance(grouping, Key):
+            return "every key goes where its hash puts it; nothing is counted"
+        if isinstance(grouping, Shuffle):
+            return "the rows of every key go to all workers; nothing is counted"
+        if self.df.isStreaming:
+            return f"keys are planned anew in every micro-batch, from the ledger; the first {self._first()}"
+        how = f"keys are planned from {self._source()}"
+        if isinstance(grouping, Auto):
+            return f"{how}, unless plain hashing overloads no worker by more than {grouping.worthwhile:.0%}"
+        return how if isinstance(grouping, Even) else f"{how}; diagnose predicts the balance"
+
+    def _first(self) -> str:
+        if self.learning.teacher is None:
+            return "spreads every key over all workers"
+        return f"follows {'the plan at hand' if isinstance(self.learning.teacher, Plan) else self._source()}"
+
+    def _source(self) -> str:
+        teacher, sample = self.learning.teacher, self.learning.sample
+        if isinstance(teacher, Plan):
+            return "the plan at hand"
+        of = "all rows" if sample == 1 else f"a sample of {100 * sample:.3g} %"
+        return f"{of} of {'the input, whose keys are read twice' if teacher is None else 'learn_from'}"
+
+    def _remark(self) -> str:
+        """Return what the grouping reports of its decisions in the last micro-batch that the ledger has."""
+        ledger, grouping = self.routing.ledger, self.routing.grouping
+        if ledger is None or not self.df.isStreaming or not (batches := ledger.batches()):
+            return ""
+        states, _ = ledger.last_sources(grouping.state_class, before=batches[-1] + 1)
+        return grouping.remark(next(iter(states.values()))) if states else ""
