@@ -277,9 +277,9 @@ def test_explain_says_so(spark: SparkSession, capsys: pytest.CaptureFixture[str]
     grouped.explain(top=ApproxTopK("n", 1))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "agg: Spark combines count(1) itself: a plain groupBy, no Python, no ledger"
-    assert lines[1].startswith("no exchange by skewless: Spark combines the rows of a key before it exchanges them")
+    assert lines[1] == "no exchange by skewless: nothing is exchanged by key"  # one task has all of a range
     assert lines[2].startswith("agg: Spark combines sum(n) itself")
-    assert lines[4] == "agg: rows go to workers in Python, because Spark has no function for approx_top_k(n, 1)"
+    assert lines[4] == "agg: rows are combined in Python, because Spark has no function for approx_top_k(n, 1)"
 
 
 def test_refusals_are_those_of_the_combiners(spark: SparkSession) -> None:

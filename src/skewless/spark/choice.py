@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
 from skewless.combiners import Combiner
-from skewless.groupings import Auto, Even, Key, Shuffle
+from skewless.groupings import Auto, Even, Grouping, Key, Local, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
 from skewless.salting.plan import Plan
 from skewless.spark.native import native_text
 from skewless.spark.planning import Learning, even_task, plan_now
 from skewless.spark.route import Routing
+
+_FIXED: Final[dict[type[Grouping[Any]], str]] = {
+    Key: "every key goes where its hash puts it; nothing is counted",
+    Shuffle: "the rows of every key go to all workers; nothing is counted",
+    Local: "rows are combined where they are read; what is exchanged are partials",
+}
 
 
 def combined_by_spark(combiners: Mapping[str, Combiner]) -> str:
@@ -23,8 +30,8 @@ def combined_by_spark(combiners: Mapping[str, Combiner]) -> str:
     return f"agg: Spark combines {functions} itself: a plain groupBy, no Python, no ledger"
 
 
-def combined_by_workers(df: DataFrame, routing: Routing, combiners: Mapping[str, Combiner], *, is_costly: bool) -> str:
-    """Return why `agg` sends rows to workers."""
+def combined_in_python(df: DataFrame, routing: Routing, combiners: Mapping[str, Combiner]) -> str:
+    """Return why `agg` is not left to Spark."""
     foreign = [combiner.label for combiner in combiners.values() if native_text(df, combiner) is None]
     if foreign:
         reason = f"Spark has no function for {', '.join(foreign)}"
@@ -33,8 +40,8 @@ def combined_by_workers(df: DataFrame, routing: Routing, combiners: Mapping[str,
     elif routing.ledger is not None:
         reason = "a ledger was given"
     else:
-        reason = "rows have a simulated cost" if is_costly else "Spark does not combine them itself"
-    return f"agg: rows go to workers in Python, because {reason}"
+        reason = "rows have a simulated cost"
+    return f"agg: rows are combined in Python, because {reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +85,10 @@ class Spreading:
 
     def _way(self) -> str:
         grouping = self.routing.grouping
+        if (fixed := _FIXED.get(type(grouping))) is not None:
+            return fixed
         if not isinstance(grouping, Planned):
             return "decides row by row, in Python, before rows are exchanged"
-        if isinstance(grouping, Key):
-            return "every key goes where its hash puts it; nothing is counted"
-        if isinstance(grouping, Shuffle):
-            return "the rows of every key go to all workers; nothing is counted"
         if self.df.isStreaming:
             return f"keys are planned anew in every micro-batch, from the ledger; the first {self._first()}"
         how = f"keys are planned from {self._source()}"

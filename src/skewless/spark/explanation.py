@@ -34,6 +34,7 @@ _WORKS: Final = {
     "stateful": re.compile(r"MapInArrow StatefulWork\("),
     "apply": re.compile(r"FlatMapGroupsInPandas \[skewless_(?:worker|slot)\w*#"),
 }
+_CHOSEN: Final = re.compile(r"\bskewless_(?:route|id|slot|worker)\w*[#(]")
 _CHANGED: Final = re.compile(r"AQEShuffleRead|Exchange|Coalesce")
 _NO_WORK: Final = re.compile(r"Project|Filter|Sort|AQEShuffleRead|\w+QueryStage|\w+ToRow|InMemory")
 _MERGE: Final = re.compile(r"(\w*Aggregate|MapInArrow|FlatMapGroupsInPandasWithState)\b")
@@ -48,6 +49,7 @@ PLANNED: Final = "planned salting"
 ROUTED: Final = "routing in Python, row by row"
 SPREAD: Final = "spreading all rows evenly"
 HASHED: Final = "plain hashing"
+LOCAL: Final = "combining rows where they are read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +124,7 @@ def explained(plan: PhysicalPlan) -> Explanation:
         if _EXCHANGE.match(text):
             found[node] = _Finder(plan, node).operator()
         elif (name := _work(text)) is not None and not _is_exchanged(plan, node):
-            problem = "the exchange by skewless is missing: its work gets rows as the input has them"
-            found[node] = Operator(name=name, way="no exchange", findings=(), problems=(problem,))
+            found[node] = _without_exchange(plan, node, name)
         elif _is_stray_look_up(plan, node):
             problem = "the exchange by skewless is missing: rows look up the plan in vain"
             found[node] = Operator(name="repartition", way="no exchange", findings=(), problems=(problem,))
@@ -142,6 +143,16 @@ def _is_exchanged(plan: PhysicalPlan, work: int) -> bool:
         if _EXCHANGE.search(plan.nodes[node]):
             return True
     return False
+
+
+def _without_exchange(plan: PhysicalPlan, work: int, name: str) -> Operator:
+    """Return an operator whose rows stay where they are: on purpose, if nothing chooses workers for them."""
+    findings = (("work", f"{_node_name(plan.nodes[work])}, in the tasks that read the rows"),)
+    if name == "agg" and not _CHOSEN.search(plan.texts(plan.below(work))):
+        merge = _merged(plan, work)
+        return Operator(name=name, way=LOCAL, findings=(*findings, ("merge", merge)), problems=())
+    problem = "the exchange by skewless is missing: its work gets rows as the input has them"
+    return Operator(name=name, way="no exchange", findings=findings, problems=(problem,))
 
 
 def _is_stray_look_up(plan: PhysicalPlan, node: int) -> bool:
@@ -179,9 +190,10 @@ class _Finder:
         if self.work is None:
             self._check_that_used()
         else:
-            node = self.plan.nodes[self.work]
-            findings.append(("work", f"{node.split('(')[0].split(' [')[0]}, on the workers"))
-            findings.append(("merge", self._merge(self.work) if name == "agg" else "none: workers have whole groups"))
+            findings.append(("work", f"{_node_name(self.plan.nodes[self.work])}, on the workers"))
+            findings.append(
+                ("merge", _merged(self.plan, self.work) if name == "agg" else "none: workers have whole groups")
+            )
             between = self._between(self.work)
             if any(_CHANGED.match(self.plan.nodes[node]) for node in between):
                 self.problems.append("the partitions of the workers are changed before the work starts")
@@ -289,15 +301,6 @@ class _Finder:
             if not _NO_WORK.match(text):
                 return
 
-    def _merge(self, work: int) -> str:
-        above = [self.plan.nodes[node] for node in self.plan.above(work)]
-        gathered = next((node for node in above if _GATHERED.match(node)), None)  # Spark only gathers below it
-        merge = next((match[1] for node in above if (match := _MERGE.match(gathered or node))), "not found")
-        by_key = next((match[2] for node in above if (match := _BY_KEY.match(node))), None)
-        how = "by Spark" if merge.endswith("Aggregate") else "in Python"
-        where = "" if by_key is None else f", after an exchange of the partial results by key, {by_key} partitions"
-        return f"{merge}, {how}{where}"
-
     def _notes(self, text: str) -> Iterator[str]:
         """Return what the input had and loses."""
         hashed = _HASHED.search(text)
@@ -322,6 +325,20 @@ class _Finder:
                 yield child
                 if not self.plan.nodes[child].startswith("Exchange") or _OF_LOOK_UP.match(self.plan.nodes[child]):
                     waiting.append(child)
+
+
+def _merged(plan: PhysicalPlan, work: int) -> str:
+    above = [plan.nodes[node] for node in plan.above(work)]
+    gathered = next((node for node in above if _GATHERED.match(node)), None)  # Spark only gathers below it
+    merge = next((match[1] for node in above if (match := _MERGE.match(gathered or node))), "not found")
+    by_key = next((match[2] for node in above if (match := _BY_KEY.match(node))), None)
+    how = "by Spark" if merge.endswith("Aggregate") else "in Python"
+    where = "" if by_key is None else f", after an exchange of the partial results by key, {by_key} partitions"
+    return f"{merge}, {how}{where}"
+
+
+def _node_name(text: str) -> str:
+    return text.split("(", maxsplit=1)[0].split(" [", maxsplit=1)[0]
 
 
 def _origin(column: str, aliases: dict[str, str]) -> str:

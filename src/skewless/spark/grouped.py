@@ -20,7 +20,7 @@ from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
 from skewless.salting.plan import Plan
 from skewless.spark.aggregation import WORKER, Aggregation
-from skewless.spark.choice import Spreading, combined_by_spark, combined_by_workers
+from skewless.spark.choice import Spreading, combined_by_spark, combined_in_python
 from skewless.spark.columns import (
     arrow_schema,
     columns_of,
@@ -235,8 +235,13 @@ class Grouped:
             choice, result = combined_by_spark(by_name), native
         else:
             result = self.agg(**by_name)
-            why = combined_by_workers(self.df, self._routing, by_name, is_costly=self.cost is not None)
-            choice = f"{why}\n{self._spreading}"
+            lines = [combined_in_python(self.df, self._routing, by_name)]
+            routing = self._routing
+            if self._has_few_partials:
+                lines.append("auto: local, because the plan at hand shows that partials are few")
+                routing = replace(routing, grouping=Local())
+            lines.append(str(Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning)))
+            choice = "\n".join(lines)
         print(choice)  # noqa: T201 - as DataFrame.explain does
         explain(result)
 
@@ -402,10 +407,6 @@ class Grouped:
     @property
     def _routing(self) -> Routing:
         return Routing(grouping=self.grouping, ledger=self.ledger, seed=self.seed, keys=self.keys)
-
-    @property
-    def _spreading(self) -> Spreading:
-        return Spreading(df=self.df, keys=self.keys, routing=self._routing, learning=self.learning)
 
     def _with_single_owner(self, auto: Auto) -> Grouped:
         return replace(self, grouping=replace(auto, single_owner=True))
