@@ -75,6 +75,16 @@ def test_the_first_batch_is_spread_and_the_second_is_planned() -> None:
     assert loads == pytest.approx(np.full(4, 2500), rel=0.02)
 
 
+def test_the_first_plan_may_move_what_it_wants_if_no_key_has_an_owner_yet() -> None:
+    keys = {key: 500 for key in range(400) if homes(np.array([key], np.uint64), SALT, 4)[0] == 0}
+    for policy in (POLICY, replace(POLICY, single_owner=True)):
+        forecast = after(batch(keys, 1000), policy=policy)
+        assert forecast.moved == 0
+        assert forecast.pieces.loads(forecast.key_loads).max() < 1.1 * forecast.weight / 4
+    placed = after(batch(keys, 1000, workers=batch(keys, 1000).by_range.reshape(-1, 4).sum(axis=0)), policy=policy)
+    assert 0 < placed.moved <= 0.05
+
+
 def test_nothing_seen_changes_nothing() -> None:
     forecast = after(batch({7: 600}, 400))
     assert forecast.after(batch({}), 9000, POLICY) is forecast

@@ -286,10 +286,13 @@ class Forecast:
             ahead=0.5**halvings * self.ahead + seen.by_worker - fair * rows,
             fair=fair,
             batches=self.batches + 1,
-            epoch=epoch,
+            epoch=epoch if now_ms else -1,  # a sample that was taken before the stream has no time
             spread=False,
         )
-        return _planned(_renamed(both, seen, policy), policy, rows)
+        # As long as no key has an owner of which it makes use, moving it costs nothing.
+        free = self.batches == 0 and (self.spread or bool((np.abs(both.ahead) < 1).all()))
+        planned = _planned(_renamed(both, seen, policy), replace(policy, max_moved=1.0) if free else policy, rows)
+        return replace(planned, moved=0.0) if free else planned
 
 
 def _contradicts(known: Forecast, batch: Forecast) -> bool:
