@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import int64, njit, uint32, uint64
+from numba import float64, njit, uint32, uint64
 from numpy.typing import NDArray
 
 from skewless.groupings.base import Router, State
@@ -24,7 +24,11 @@ def home_of(key: np.uint64, salt: np.uint64, n_workers: int) -> np.int64:
     """Return the worker that a key's hash alone decides: the same as `skewless.salting.slots.homes`."""
     word = key ^ salt
     slot = _murmur3((word & uint64(0xFFFFFFFF), word >> uint64(32)), uint64(8))
-    return np.int64(int64(np.int32(uint32(_murmur3((slot,), uint64(4))))) % n_workers)
+    number = float64(np.int32(uint32(_murmur3((slot,), uint64(4)))))
+    # Its remainder, without a division of integers, which no processor can do for several keys at a time.
+    rest = number - np.floor(number * (1.0 / n_workers)) * n_workers
+    rest = rest + n_workers if rest < 0 else rest
+    return np.int64(rest - n_workers if rest >= n_workers else rest)
 
 
 @njit(cache=True)
