@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from skewless.errors import ConfigurationError, SetupError
 from skewless.groupings import Grouping, make_grouping
-from skewless.simulation import KeyedState, Simulation
+from skewless.simulation import FIRST_TUPLES, KeyedState, Simulation
 from skewless.streams import KeyFile, Stream, Topics, make_stream
 from skewless.streams.arrivals import Arrivals, Ramp, Steady
 
@@ -206,6 +206,7 @@ def make_simulation(
         batch_ms=batch_ms,
         seed=seed,
         state=state,
+        learn=FIRST_TUPLES,  # as `skewless run` does
     )
     arrivals = simulation.arrival_process if rate is None else parse_rate(rate, stream)
     return replace(simulation, arrivals=replace(arrivals, poisson=poisson))

@@ -39,9 +39,11 @@ def owners_of(keys: NDArray[np.uint64], table: Table) -> NDArray[np.int32]:
     salt, hosts, index, heavy_keys, heavy_workers = table
     for i in range(keys.size):
         word = mix(keys[i] ^ salt)
-        worker = hosts[uint64(home_of(keys[i], salt, hosts.size))]
         slot = find(index, heavy_keys, keys[i], word)
-        workers[i] = heavy_workers[uint64(slot)] if slot != FREE else worker
+        if slot != FREE:
+            workers[i] = heavy_workers[uint64(slot)]
+        else:
+            workers[i] = hosts[uint64(home_of(keys[i], salt, hosts.size))]
     return workers
 
 

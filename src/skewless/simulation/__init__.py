@@ -2,7 +2,7 @@
 
 from skewless.simulation.keyed_state import KeyedState, StateResult
 from skewless.simulation.result import Result
-from skewless.simulation.simulation import Simulation
+from skewless.simulation.simulation import FIRST_TUPLES, Simulation
 from skewless.simulation.simulator import simulate
 
-__all__ = ["KeyedState", "Result", "Simulation", "StateResult", "simulate"]
+__all__ = ["FIRST_TUPLES", "KeyedState", "Result", "Simulation", "StateResult", "simulate"]

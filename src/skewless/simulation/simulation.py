@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from skewless.processors.substreams import represented
 from skewless.simulation.keyed_state import KeyedState
 from skewless.streams import Stream
 from skewless.streams.arrivals import SECOND, Arrivals, Steady
+
+FIRST_TUPLES: Final = 10_000
+"""Enough of a stream to plan its first batch from."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from skewless.experiments.checks import Check, ordered, within
 from skewless.experiments.dkg.simulations import BEST_FIRST, STAND_IN, named_grouping, rows_of
 from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping
-from skewless.simulation import Simulation, simulate
+from skewless.simulation import FIRST_TUPLES, Simulation, simulate
 from skewless.streams import make_stream
 
 if TYPE_CHECKING:  # PySpark is an extra, and slow to import
@@ -50,7 +50,8 @@ def run_on_spark(
     measured = _run(spark, stream, chosen, tuples, batch)
     rate = batch * 1_000 // _BATCH_MS
     simulated = simulate(
-        Simulation(chosen, make_stream(stream), sources=_SOURCES, rate=rate, batch_ms=_BATCH_MS), tuples=tuples
+        Simulation(chosen, make_stream(stream), sources=_SOURCES, rate=rate, batch_ms=_BATCH_MS, learn=FIRST_TUPLES),
+        tuples=tuples,
     )
     settings = {"stream": stream, "data": STAND_IN, "grouping": grouping, "workers": _WORKERS, "sources": _SOURCES}
     for row in rows_of({**about, **settings, "tuples": tuples, "seeds": 1}, measured):

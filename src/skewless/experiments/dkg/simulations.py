@@ -18,7 +18,7 @@ from skewless.experiments.base import SIMULATED
 from skewless.experiments.dkg.recorded_streams import RecordedStream, recorded_stream
 from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping, make_grouping
-from skewless.simulation import Result, Simulation, simulate
+from skewless.simulation import FIRST_TUPLES, Result, Simulation, simulate
 from skewless.streams import SyntheticStream, make_stream
 
 RELEASED: Final = "dynamic_key, as released"
@@ -83,6 +83,7 @@ def run(
                 rate=rate,
                 batch_ms=min(round(1_000 * work_ms), _LONGEST_BATCH_MS),
                 seed=seed,
+                learn=FIRST_TUPLES,
             ),
             tuples=tuples,
         )
