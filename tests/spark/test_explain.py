@@ -298,7 +298,7 @@ def test_the_choice_and_the_reason(spark: SparkSession, capsys: pytest.CaptureFi
     assert lines[0] == "agg: rows are combined in Python, because Spark has no function for approx_top_k(v, 2)"
     assert lines[1] == (
         "auto: keys are planned from all rows of the input, whose keys are read twice, unless plain hashing overloads "
-        "no worker by more than 20%"
+        "no worker by more than 20 %"
     )
     assert lines[2].startswith("k: 100 rows, 4 keys (all rows counted) on 4 workers. The busiest worker is ")
     assert lines[3].split() == ["key", "share", "workers"]

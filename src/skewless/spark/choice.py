@@ -93,7 +93,7 @@ class Spreading:
             return f"keys are planned anew in every micro-batch, from the ledger; the first {self._first()}"
         how = f"keys are planned from {self._source()}"
         if isinstance(grouping, Auto):
-            return f"{how}, unless plain hashing overloads no worker by more than {grouping.worthwhile:.0%}"
+            return f"{how}, unless plain hashing overloads no worker by more than {100 * grouping.worthwhile:.3g} %"
         return how if isinstance(grouping, Even) else f"{how}; diagnose predicts the balance"
 
     def _first(self) -> str:

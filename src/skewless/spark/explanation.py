@@ -28,6 +28,7 @@ _SPREAD: Final = re.compile(r"\belement_at\(\[.* AS skewless_slot#")
 _EMPTY: Final = re.compile(r"cast\(null as array<struct<split:double,.* AS skewless_pieces_of_")
 _SAMPLE: Final = re.compile(r"^Sample 0\.0, ([\d.E-]+),", re.MULTILINE)
 _PLANNED: Final = re.compile(r"^MapInArrow (\w+)\((skewless_hash#)?", re.MULTILINE)
+_COUNTED: Final = re.compile(r"^\w*Aggregate\(keys=\[skewless_hash#", re.MULTILINE)  # the input may be a sample as well
 _REUSED: Final = re.compile(r"^ReusedExchange\b", re.MULTILINE)
 _WORKS: Final = {
     "agg": re.compile(r"MapInArrow Work\("),
@@ -273,7 +274,9 @@ class _Finder:
         if planned is None:
             return "at hand (learn_from); print it to see hot keys and balance" if table else None
         if planned[2] is not None:
-            share = "all rows" if sample is None else f"a sample of {100 * float(sample[1]):.3g} % of the rows"
+            share = "all rows"
+            if sample is not None and _COUNTED.search(table) is None:
+                share = f"a sample of {100 * float(sample[1]):.3g} % of the rows"
             predicts = "plan_keys" if planned[1] == Task.__name__ else "diagnose"
             return f"made by this query from {share}; {predicts} predicts the balance"
         if self.plan.is_streaming:
