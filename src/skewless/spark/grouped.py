@@ -8,7 +8,7 @@ from inspect import signature
 from itertools import count
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
@@ -36,8 +36,17 @@ from skewless.spark.explanation import explain
 from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
 from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
 from skewless.spark.native import aggregate_natively
-from skewless.spark.planning import SAMPLE, Learning, require_sample, require_teacher
-from skewless.spark.route import Routing, require_retry_guards, worker_and_arrival, worker_column
+from skewless.spark.planning import (
+    SAMPLE,
+    Learning,
+    is_comparable,
+    key_hash,
+    require_sample,
+    require_teacher,
+    salting_for,
+)
+from skewless.spark.route import Routing, arrival_column, require_retry_guards, worker_and_arrival, worker_column
+from skewless.spark.salted_exchange import SLOT
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
@@ -268,11 +277,20 @@ class Grouped:
         if self.df.isStreaming:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
         self._check()
+        keys = [*map(quoted, self.keys)]
+        if not is_comparable(self.df, self.keys):  # equal keys could have different owners
+            return self.df.groupBy(*keys).applyInPandas(function, schema)
         worker = _unused(WORKER, self.df.columns)
-        chosen = worker_column(sf.xxhash64(*(quoted(key) for key in self.keys)), self._routing)
-        rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)
-        grouped = rows.groupBy(worker, *map(quoted, self.keys))
-        return grouped.applyInPandas(_without(worker, function), schema)
+        salting = salting_for(self.df, self.keys, self._routing, self.learning)
+        if salting is None:
+            chosen = worker_column(key_hash(self.df, self.keys), self._routing)
+            rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)
+        else:
+            exchanged = salting.exchange(*self._renamed())
+            columns = zip(safe_names(self.df.columns), self.df.columns, strict=True)
+            rows = exchanged.select(*(sf.col(new).alias(old) for new, old in columns), sf.col(SLOT).alias(worker))
+        # A slot is on one worker, so Spark needs no other exchange to group by it and the keys.
+        return rows.groupBy(worker, *keys).applyInPandas(_without(worker, function), schema)
 
     def stateful(
         self,
@@ -334,16 +352,13 @@ class Grouped:
         columns = self.df.columns
         safe = safe_names(columns)
         keys = [safe[columns.index(key)] for key in self.keys]
-        rows = self.df.select(*(sf.col(quoted(old)).alias(new) for old, new in zip(columns, safe, strict=True)))
+        rows, hashed = self._renamed()
         kinds = {key: self.df.schema[key].dataType for key in self.keys}
         own = {
             key: identity(key, kinds[key], sf.col(name))
             for key, name in zip(self.keys, keys, strict=True)
             if is_collated(kinds[key]) or not is_grouped_by_arrow(kinds[key])
         }
-        hashes = [
-            own[key] if is_collated(kinds[key]) else sf.col(name) for key, name in zip(self.keys, keys, strict=True)
-        ]
         processing = Processing(
             processor=processor,
             keys=self.keys,
@@ -365,19 +380,24 @@ class Grouped:
             store=StateStore(uri=state, schema=processing.state_schema) if self.df.isStreaming and state else None,
             rejects=None if rejects is None else BatchDirectory(rejects),
         )
-        routed = worker_and_arrival(sf.xxhash64(*hashes), self._routing, work.n_substreams)
-        sent = rows.withColumn(WORKER, routed).select(
-            *safe,
-            sf.col(f"{WORKER}.worker").alias(WORKER),
-            sf.col(f"{WORKER}.arrival").alias(ARRIVAL),
-            sf.xxhash64(*hashes).alias(HASH),
-            sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
-        )
-        exchanged = sent.repartitionById(self.grouping.n_workers, WORKER).select(
+        salting = salting_for(self.df, self.keys, self._routing, self.learning, substreams=work.n_substreams)
+        if salting is None:
+            routed = worker_and_arrival(hashed, self._routing, work.n_substreams)
+            sent = rows.withColumn(WORKER, routed).select(
+                *safe,
+                sf.col(f"{WORKER}.worker").alias(WORKER),
+                sf.col(f"{WORKER}.arrival").alias(ARRIVAL),
+                hashed.alias(HASH),
+            )
+            exchanged = sent.repartitionById(self.grouping.n_workers, WORKER)
+        else:
+            counted = arrival_column(hashed) if self.df.isStreaming else sf.monotonically_increasing_id()
+            exchanged = salting.exchange(rows.withColumn(ARRIVAL, counted), hashed)
+        received = exchanged.select(
             *safe,
             ARRIVAL,
             HASH,
-            CLOCK,
+            sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
             *(column.alias(f"skewless_id_{number}") for number, column in enumerate(own.values())),
         )
         fields = [*(self.df.schema[key] for key in self.keys), *columns_of(processor, "output")]
@@ -385,8 +405,14 @@ class Grouped:
         output = StructType(
             [StructField(name, field.dataType, field.nullable) for field, name in zip(fields, names, strict=True)]
         )
-        worked = exchanged.mapInArrow(work, output)
+        worked = received.mapInArrow(work, output)
         return worked.select(*(sf.col(name).alias(field.name) for field, name in zip(fields, names, strict=True)))
+
+    def _renamed(self) -> tuple[DataFrame, Column]:
+        """Return the rows under names that cannot clash with ours, and the hash of their keys."""
+        columns, safe = self.df.columns, safe_names(self.df.columns)
+        rows = self.df.select(*(sf.col(quoted(old)).alias(new) for old, new in zip(columns, safe, strict=True)))
+        return rows, key_hash(rows, [safe[columns.index(key)] for key in self.keys])
 
     def _event_time(self, time: str | None, watermark: str) -> EventTime | None:
         if time is None:

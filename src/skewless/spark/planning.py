@@ -16,8 +16,9 @@ from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.groupings import Auto, Even, Grouping, Key, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
+from skewless.salting import owners, planner, planning_task, slots, table
 from skewless.salting import plan as plans
-from skewless.salting import planner, planning_task, slots, table
+from skewless.salting.owners import RANGES_PER_WORKER, Owners
 from skewless.salting.plan import Plan, PlanTask
 from skewless.salting.planning_task import Task
 from skewless.spark.columns import require_column, require_keys, shuffle_partitions
@@ -36,7 +37,7 @@ _NAME: Final = "name"
 _SOURCE: Final = "source"
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
-for _module in (skewless.errors, planner, planning_task, slots, table, plans):
+for _module in (skewless.errors, owners, planner, planning_task, slots, table, plans):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 
@@ -170,20 +171,52 @@ def learns(grouping: Grouping) -> bool:
     return isinstance(grouping, Planned) and not isinstance(grouping, Key | Shuffle)
 
 
-def salting_for(df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning) -> Salting | None:
-    """Return how Spark spreads the rows of a grouping that is a plan; None if the grouping decides row by row."""
+def salting_for(
+    df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning, *, substreams: int = 0
+) -> Salting | None:
+    """Return how Spark spreads the rows of a grouping that is a plan; None if the grouping decides row by row.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    keys : sequence of str
+        The key columns.
+    routing : Routing
+        The grouping, the ledger, the seed.
+    learning : Learning
+        What to plan from.
+    substreams : int
+        Ranges of hashes that have one owner each; 0 if keys need not stay together.
+    """
     grouping, seed = routing.grouping, routing.seed
     if not isinstance(grouping, Planned):
         return None
     workers = grouping.n_workers
     if not df.isStreaming and routing.ledger is None:
-        if isinstance(grouping, Key | Shuffle):
+        if isinstance(grouping, Key | Shuffle) or workers == 1:
             return Salting(workers=workers, seed=seed, spread=isinstance(grouping, Shuffle))
         if isinstance(grouping, Even):
             task = even_task(grouping, seed)
-            return Salting(workers=workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
+            if not grouping.single_owner:
+                return Salting(workers=workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
+            n_ranges = substreams or RANGES_PER_WORKER * workers
+            owned = Owners(**vars(task), n_ranges=n_ranges, by_range=substreams > 0)
+            return Salting(
+                workers=workers,
+                seed=seed,
+                table=plan_table(df, keys, owned, learning, seed),
+                n_ranges=n_ranges,
+                by_range=substreams > 0,
+                whole=True,
+            )
     return Salting(
-        workers=workers, seed=seed, table=_grouping_table(df, keys, routing, learning), n_ranges=grouping.n_ranges
+        workers=workers,
+        seed=seed,
+        table=_grouping_table(df, keys, routing, learning, substreams),
+        n_ranges=substreams or grouping.n_ranges,
+        by_range=substreams > 0,
+        whole=grouping.single_owner,
     )
 
 
@@ -199,17 +232,20 @@ def even_task(grouping: Even, seed: int) -> Task:
     )
 
 
-def _grouping_table(df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning) -> DataFrame:
+def _grouping_table(
+    df: DataFrame, keys: Sequence[str], routing: Routing, learning: Learning, substreams: int
+) -> DataFrame:
     """Return the table of a grouping: of each micro-batch, or of a batch job."""
     spark, teacher, workers = df.sparkSession, learning.teacher, routing.grouping.n_workers
     if df.isStreaming and isinstance(teacher, DataFrame):
         teacher = plan_keys(teacher, *keys, workers=workers, sample=learning.sample, seed=routing.seed)
-    if df.isStreaming or isinstance(teacher, Plan):
-        task = GroupingPlan(routing=routing, learned=teacher if isinstance(teacher, Plan) else None)
+    learned = teacher if isinstance(teacher, Plan) else None
+    task = GroupingPlan(routing=routing, learned=learned, substreams=substreams)
+    if df.isStreaming or learned is not None:
         clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
         return spark.range(0, 1, 1, 1).select(clock).mapInArrow(task, TABLE)
-    counted = _counted(df if teacher is None else teacher, keys, learning.sample, routing.seed)
-    return counted.mapInArrow(GroupingPlan(routing=routing), TABLE)
+    counted = _counted(teacher if isinstance(teacher, DataFrame) else df, keys, learning.sample, routing.seed)
+    return counted.mapInArrow(task, TABLE)
 
 
 def plan_table(df: DataFrame, keys: Sequence[str], task: Task, learning: Learning, seed: int) -> DataFrame:
@@ -229,7 +265,11 @@ def plan_table(df: DataFrame, keys: Sequence[str], task: Task, learning: Learnin
         Seed of the sample.
     """
     if isinstance(learning.teacher, Plan):
-        batch = learning.teacher.for_workers(task.workers, task.salt, may_cut=task.may_cut).table()
+        batch = (
+            task.learned(learning.teacher)
+            if isinstance(task, Owners)
+            else learning.teacher.for_workers(task.workers, task.salt, may_cut=task.may_cut).table()
+        )
         return df.sparkSession.createDataFrame(batch.to_pylist(), TABLE)
     counted = _counted(df if learning.teacher is None else learning.teacher, keys, learning.sample, seed)
     return counted.mapInArrow(replace(task, sampled=learning.sample), TABLE)

@@ -161,6 +161,22 @@ def worker_and_arrival(hashed: Column, routing: Routing, n_substreams: int) -> C
     return _column(hashed, function, "struct<worker int, arrival bigint>", timed=timed)
 
 
+def arrival_column(any_column: Column) -> Column:
+    """Return the column of each row's place in the order of a stream, as in `worker_and_arrival`.
+
+    `monotonically_increasing_id` would do, but Spark refuses it in streams.
+    """
+
+    def skewless_arrival(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        position = _source() << _POSITION_BITS
+        for rows in batches:
+            yield pa.array(np.arange(position, position + len(rows)))
+            position += len(rows)
+
+    counted: Column = arrow_udf(skewless_arrival, "bigint").asNondeterministic()(any_column)  # type: ignore[call-overload]
+    return counted
+
+
 def _column(hashed: Column, function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool) -> Column:
     """Send the hash of each row to Python, with the clock where there is a ledger to write it to, and nothing else."""
     clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed

@@ -48,6 +48,8 @@ class Salting:
         Whether it has entries for ranges only.
     spread : bool
         Whether the rows of keys that the table does not have go to all workers in turn, rather than home.
+    whole : bool
+        Whether no key is cut: every entry of the table has one piece, and rows take no turns.
     """
 
     workers: int
@@ -56,6 +58,7 @@ class Salting:
     n_ranges: int = 0
     by_range: bool = False
     spread: bool = False
+    whole: bool = False
 
     def exchange(self, df: DataFrame, hashed: Column) -> DataFrame:
         """Exchange rows by the hash of their key; the result has the columns of `df`, and `SLOT` and `HASH`."""
@@ -66,23 +69,30 @@ class Salting:
         at_home = sf.hash(sf.col(HASH).bitwiseXOR(sf.lit(int(make_salt(self.seed).astype("int64")))))
         if self.table is None and not self.spread:
             return df.withColumn(SLOT, at_home)
+        if self.table is not None and self.whole:
+            first = sf.element_at(_PIECES, 1)["slot"]
+            return self._with_pieces(df, self.table).withColumn(SLOT, sf.coalesce(first, at_home))
         # The turn has a projection of its own: it is drawn once and used twice.
         drawn = df.withColumn(_TURN, _uniform(df.sparkSession, df.select(*content), self.seed))
         everybody = sf.element_at(_slots(self.workers), (sf.col(_TURN) * self.workers).cast("int") + 1)
         otherwise = everybody if self.spread else at_home
         if self.table is None:
             return drawn.withColumn(SLOT, otherwise)
-        found = []
-        if not self.by_range:
-            drawn = _looked_up(drawn, sf.col(HASH), self.table, _OF_KEY)
-            found.append(_OF_KEY)
-        if self.n_ranges:
-            drawn = _looked_up(drawn, range_of(sf.col(HASH), self.n_ranges), self.table, _OF_RANGE)
-            found.append(_OF_RANGE)
-        turned = drawn.withColumn(_PIECES, sf.coalesce(*found)).withColumn(_TURN, sf.col(_TURN) * sf.size(_PIECES))
+        turned = self._with_pieces(drawn, self.table).withColumn(_TURN, sf.col(_TURN) * sf.size(_PIECES))
         entry = sf.element_at(_PIECES, sf.col(_TURN).cast("int") + 1)
         piece = sf.when(sf.pmod(sf.col(_TURN), sf.lit(1)) < entry["split"], entry["slot"]).otherwise(entry["other"])
         return turned.withColumn(SLOT, sf.when(sf.col(_PIECES).isNull(), otherwise).otherwise(piece))
+
+    def _with_pieces(self, df: DataFrame, table: DataFrame) -> DataFrame:
+        """Look the key of each row up, and then the range that it is in."""
+        found = []
+        if not self.by_range:
+            df = _looked_up(df, sf.col(HASH), table, _OF_KEY)
+            found.append(_OF_KEY)
+        if self.n_ranges:
+            df = _looked_up(df, range_of(sf.col(HASH), self.n_ranges), table, _OF_RANGE)
+            found.append(_OF_RANGE)
+        return df.withColumn(_PIECES, sf.coalesce(*found))
 
 
 def range_of(hashed: Column, n_ranges: int) -> Column:

@@ -1,8 +1,9 @@
 """Stateful work: each key's rows in their order, with a state that follows the key from worker to worker.
 
-The unit that moves is a substream, a hash range of keys with the states of all of them. Ownership is decided between
-two micro-batches from the ledger; every task computes it alone, and all agree. The new owner reads the state where the
-old one wrote it (see `state_store`): nothing is handed over, and no row waits.
+The unit that moves is a substream, a hash range of keys with the states of all of them. Owners are decided between two
+micro-batches: by the planning task, which writes its plan to the ledger, where workers read it. For a grouping that
+decides row by row every task computes them alone from the ledger, and all agree. The new owner reads the state where
+the old one wrote it (see `state_store`): nothing is handed over, and no row waits.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from pyspark import TaskContext
 
 from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings import GROUPINGS, Grouping
+from skewless.groupings.planned import Planned
 from skewless.processors.processing import END, HASH, Processed, Processing, Reject
-from skewless.processors.substreams import representatives, substreams_of
+from skewless.processors.substreams import substreams_of
+from skewless.spark.grouping_plan import owners, units_of
 from skewless.spark.merge import conform
 from skewless.spark.route import begin, micro_batch
 from skewless.spark.work import Cost, make_report
@@ -153,12 +156,17 @@ class StatefulWork:
             return
         hashes, first, tuples = np.unique(arrived[HASH].to_numpy(), return_index=True, return_counts=True)
         keys = arrived.select(list(self.processing.keys)).take(pa.array(first))
-        self.ledger.write_worker(batch, make_report(worker, keys, tuples, hashes, busy_s, None, **more))
+        grouping = self.grouping
+        units = units_of(grouping, self.seed, self.n_substreams) if isinstance(grouping, Planned) else None
+        self.ledger.write_worker(batch, make_report(worker, keys, tuples, hashes, busy_s, units, **more))
 
     def owned_by(self, worker: int, batch: int) -> NDArray[np.int64]:
-        """Return the substreams that a worker owns in a batch, by the plan of its sources."""
-        router = begin(self.grouping, self.ledger, self.seed, batch, 0)
-        return np.flatnonzero(router.route(representatives(self.n_substreams), 0) == worker)
+        """Return the substreams that a worker owns in a batch, by the plan that its rows followed."""
+        if isinstance(self.grouping, Planned) and self.ledger is not None:
+            state = self.ledger.plan_of(batch, self.grouping.state_class)
+        else:
+            state = begin(self.grouping, self.ledger, self.seed, batch, 0).snapshot()
+        return np.flatnonzero(owners(self.grouping, state, self.n_substreams) == worker)
 
 
 @dataclass(frozen=True, kw_only=True)

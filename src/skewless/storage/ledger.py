@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from skewless.storage.worker_report import WorkerReport
 
 _OWNER: Final = "ledger.json"
 _CLOCK: Final = "now_ms"
+_PLAN: Final = "source-0.npz"
 _ANOTHER: Final = "use another directory, or delete this one"
 
 _log: Final = logging.getLogger(__name__)
@@ -171,6 +173,60 @@ class Ledger:
         """
         left, now_ms, batch = self._last_states(kind, before, must_agree=must_agree)
         return (left[0], now_ms, self.read_workers(batch)) if 0 in left else None
+
+    def agree_on_plan(self, batch: int, state: S, now_ms: int) -> S:
+        """Keep the state with which a batch is planned, and return the one that is kept: that of the first attempt.
+
+        Unlike all else in a ledger, whoever looks at this must see the same; what cannot be written or read is an
+        error.
+        """
+        found = self._plan_file(batch)
+        left = self._plan(batch, type(state), found)
+        if left is None or left[1] != now_ms:  # an older clock is that of an earlier run
+            write = self.directory.create if found is None else self.directory.write
+            content = pack({**state.arrays(), _CLOCK: np.int64(now_ms)})
+            try:
+                retry(partial(write, file_of(batch, _PLAN), content))
+            except FAILURES as error:
+                raise StorageError(f"cannot write the ledger {self.uri}: {error}", subject="ledger") from error
+            self.directory.remove_old(batch, self.keep - 1)
+        return self.plan_of(batch, type(state))
+
+    def plan_of(self, batch: int, kind: type[S]) -> S:
+        """Return the state with which a batch was planned."""
+        plan = self._plan(batch, kind, self._plan_file(batch))
+        if plan is None:
+            raise StorageError(
+                f"the plan of batch {batch} is not in the ledger {self.uri}, or broken there",
+                subject="ledger",
+                hint="start the query again, and leave the ledger alone while it runs",
+            )
+        return plan[0]
+
+    def _plan_file(self, batch: int) -> bytes | None:
+        def read() -> bytes | None:
+            try:
+                return self.directory.read(file_of(batch, _PLAN))
+            except FileNotFoundError:
+                return None
+
+        try:
+            return retry(read)
+        except FAILURES as error:
+            problem = f"cannot read the ledger {self.uri}, batch {batch}: {error}"
+            raise StorageError(problem, subject="ledger") from error
+
+    def _plan(self, batch: int, kind: type[S], content: bytes | None) -> tuple[S, int] | None:
+        """Return the state in a plan's file, and the clock; None if there is no file, or if it is broken."""
+        if content is None:
+            return None
+        try:
+            arrays = unpack(content)
+            now_ms = int(arrays.pop(_CLOCK))
+            return kind.of_arrays(arrays), now_ms
+        except Exception as error:  # noqa: BLE001 - as in _states
+            _log.warning("ledger %s: the plan of batch %d is broken: %s", self.uri, batch, error)
+            return None
 
     def write_worker(self, batch: int, report: WorkerReport) -> None:
         """Keep a worker's report on a batch."""
