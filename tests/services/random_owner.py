@@ -1,7 +1,8 @@
-"""A grouping that moves random substreams at every barrier, and a processor whose output depends on the exact rows.
+"""Groupings that move random substreams at every barrier, and a processor whose output depends on the exact rows.
 
-Both are for tests of ordered state: `RandomOwner` moves more than any real grouping does, and output and state of
-`Chain` differ if a row is missing, comes twice or comes out of order.
+They are for tests of ordered state: `RandomOwner` moves more than any real grouping does, `PlannedOwner` does the same
+with a plan that Spark looks up, and output and state of `Chain` differ if a row is missing, comes twice or comes out of
+order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from skewless import Router, State
 from skewless.groupings import Coordinated
+from skewless.groupings.planned import Planned
 from skewless.processors import KeyState, Processor, Row
 from skewless.processors.substreams import substreams_of
 
@@ -55,6 +57,13 @@ class RandomOwner(Coordinated[RandomOwnerState]):
 
     def remark(self, state: RandomOwnerState, /) -> str:
         return f"table {state.barriers}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedOwner(RandomOwner, Planned[RandomOwnerState]):
+    """The same, planned by one task of each micro-batch."""
+
+    name: ClassVar[str] = "planned_owner"
 
 
 class _RandomOwnerRouter(Router[RandomOwnerState]):

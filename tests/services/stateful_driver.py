@@ -1,7 +1,8 @@
 """A driver program: ordered state over files, into a sink that a repeated micro-batch overwrites.
 
-Options: `folder` (with the input; for checkpoint, ledger, state and sink), `workers`, `seed`; and `remote` to run it
-through Spark Connect, into a sink of Spark's own. A micro-batch takes two files, each read by a source of its own.
+Options: `folder` (with the input; for checkpoint, ledger, state and sink), `workers`, `seed`; `planned` for owners that
+Spark looks up in a plan; and `remote` to run it through Spark Connect, into a sink of Spark's own. A micro-batch takes
+two files, each read by a source of its own. Once rows have come to workers, there is a file `begun/<batch>/rows.npz`.
 
 While there is a file `hold-<moment>` in the folder, the program waits at that moment: `before` any state is
 written, `partly` when the first two workers are done, `unwritten` when all are done and the sink has nothing,
@@ -21,10 +22,11 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from services.random_owner import Chain, RandomOwner
+from services.random_owner import Chain, PlannedOwner, RandomOwner
 from skewless.processors import KeyState, Row
 from skewless.spark import group
 from skewless.spark.deploy.session import make_session
+from skewless.spark.route import micro_batch
 
 
 class Held(Chain):
@@ -35,6 +37,9 @@ class Held(Chain):
 
     def process(self, key: tuple[Any, ...], rows: Sequence[Row], state: KeyState) -> Iterable[Row]:
         context = TaskContext.get()
+        begun = Path(self.folder) / "begun" / str(micro_batch()) / "rows.npz"
+        begun.parent.mkdir(parents=True, exist_ok=True)
+        begun.touch()
         hold(self.folder, "before")
         if context is not None and context.partitionId() >= 2:
             hold(self.folder, "partly")
@@ -57,7 +62,7 @@ def run(spark: SparkSession, options: dict[str, Any]) -> None:
     folder = Path(options["folder"])
     schema = "k string, v bigint, seq bigint"
     df = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(folder / "input"))
-    grouping = RandomOwner(workers=options["workers"])
+    grouping = (PlannedOwner if options.get("planned") else RandomOwner)(workers=options["workers"])
     grouped = group(df, "k", grouping=grouping, ledger=str(folder / "ledger"), seed=options["seed"])
     result = grouped.stateful(Held(str(folder)), state=str(folder / "state"), order_by="seq")
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from services import random_owner
 from services.kept import given_rows, kept_states, set_aside
-from services.random_owner import Chain, RandomOwner, chained
+from services.random_owner import Chain, PlannedOwner, RandomOwner, chained
 from skewless import Auto, Correlation, DistributionAware, Eager, Even, Grouping, Key, PartialKey, SkewlessError
 from skewless.checks import check_grouping
 from skewless.errors import ColumnError
@@ -44,6 +44,7 @@ SINGLE_OWNER: Final[dict[str, Grouping]] = {
     "eager": Eager(workers=WORKERS, n_substreams=20, upper=60, lower=20, start_workers=1),
     "correlation": Correlation(workers=WORKERS, n_substreams=20),
     "random_owner": RandomOwner(workers=WORKERS),
+    "planned_owner": PlannedOwner(workers=WORKERS),
 }
 
 
@@ -113,6 +114,7 @@ def moved(tmp: Path, grouping: Grouping) -> int:
 
 def test_the_grouping_of_these_tests_conforms() -> None:
     check_grouping(RandomOwner(workers=WORKERS))
+    check_grouping(PlannedOwner(workers=WORKERS))
 
 
 @pytest.mark.parametrize("grouping", SINGLE_OWNER.values(), ids=SINGLE_OWNER)
@@ -127,7 +129,7 @@ def test_a_stream_is_as_in_one_thread_across_moves_and_a_restart(
             write(tmp_path / "input", 2 * number + 1, batches[number][cut:])
         run(stateful(read(spark, tmp_path / "input", 2), tmp_path, grouping, Chain(), order_by="seq"), tmp_path)
     assert_as_in_one_thread(tmp_path, batches)
-    if grouping.name in {"random_owner", "eager"}:
+    if grouping.name in {"random_owner", "planned_owner", "eager"}:
         assert moved(tmp_path, grouping) > 0
     if grouping.name == "key":
         assert moved(tmp_path, grouping) == 0
@@ -137,7 +139,7 @@ def test_a_batch_job_is_as_in_one_thread(spark: SparkSession) -> None:
     (rows,) = make_batches(seed=1, n_batches=1, size=300)
     df = spark.createDataFrame(rows, "k string, v bigint, seq bigint").repartition(3)
     expected, _ = chained(in_order([rows]))
-    for grouping in (SINGLE_OWNER["even"], SINGLE_OWNER["random_owner"]):
+    for grouping in (SINGLE_OWNER["even"], SINGLE_OWNER["random_owner"], SINGLE_OWNER["eager"], Auto(workers=WORKERS)):
         found = group(df, "k", grouping=grouping).stateful(Chain(), order_by="seq").collect()
         assert in_any_order(map(tuple, found)) == in_any_order(expected), grouping.name
 
@@ -148,7 +150,7 @@ def test_arrival_order_a_sink_that_looks_twice_and_another_grouping_half_way(
     """Without `order_by` rows come as they lie in the file; the state goes on with another grouping, and ledger."""
     batches = make_batches(seed=5, n_batches=4, size=30)
     as_they_lie = [[(key, value, place) for place, (key, value, _) in enumerate(batch)] for batch in batches]
-    for begin, grouping in ((0, RandomOwner(workers=WORKERS)), (2, Eager(workers=WORKERS, n_substreams=16))):
+    for begin, grouping in ((0, PlannedOwner(workers=WORKERS)), (2, Eager(workers=WORKERS, n_substreams=16))):
         for number in (begin, begin + 1):
             write(tmp_path / "input", number, batches[number])
         run(stateful(read(spark, tmp_path / "input"), tmp_path, grouping, Chain()), tmp_path, looks=1 - begin // 2)

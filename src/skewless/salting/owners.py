@@ -58,10 +58,8 @@ class Owners(Task):
         others = (totals - self._by_range(hashes, rows)).clip(min=0)
         loads, homes = np.concatenate([rows, others]), np.concatenate([dealt[ranges], dealt])
         by_worker = np.bincount(homes, loads, self.workers).astype(np.float64)
-        pieces = self.pieces(KeyLoads(loads=loads, homes=homes, totals=by_worker, sampled=self.sampled))
-        owners = homes.copy()
-        owners[pieces.keys] = pieces.workers
-        return table_of(_placements(hashes, ranges, owners), self.workers)
+        of = KeyLoads(loads=loads, homes=homes, totals=by_worker, sampled=self.sampled, n_ranges=self.n_ranges)
+        return table_of(_placements(hashes, ranges, self.pieces(of).owners(homes)), self.workers)
 
     def _by_range(
         self, hashes: NDArray[np.uint64], rows: NDArray[np.int64] | NDArray[np.float64]
