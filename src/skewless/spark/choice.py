@@ -98,7 +98,8 @@ class Spreading:
 
     def _first(self) -> str:
         if self.learning.teacher is None:
-            return "spreads every key over all workers"
+            is_whole = self.routing.grouping.single_owner
+            return "hashes all keys" if is_whole else "spreads every key over all workers"
         return f"follows {'the plan at hand' if isinstance(self.learning.teacher, Plan) else self._source()}"
 
     def _source(self) -> str:
