@@ -278,9 +278,7 @@ WAYS: Final = {"exchange": exchange, "combiners": combiners, "microbatch": micro
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=list(WAYS))
-    parser.add_argument(
-        "--rows", type=int, default=20_000_000, help="rows of the exchange (default 20 million)"
-    )
+    parser.add_argument("--rows", type=int, default=20_000_000, help="rows of the exchange (default 20 million)")
     parser.add_argument("--runs", type=int, default=3, help="runs after the first, which warms up (default 3)")
     arguments = parser.parse_args()
     master = "local[2]" if arguments.what != "combiners" else "local[12]"

@@ -6,7 +6,7 @@ answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` fo
 `stream` to count the first hundred tuples of a named stream too; `variance` for a combiner that Spark cannot merge
 itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
 `cost_ms` and `ledger` to slow down the reduce side and to follow its progress from outside; `unguarded` to switch off
-the retry guards after the operator has checked them.
+the retry guards: `"always"`, or `"later"`, when the operator has found them on.
 """
 
 from __future__ import annotations
@@ -62,19 +62,25 @@ def homes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def count(df: DataFrame, grouping: str, options: dict[str, Any]) -> dict[str, Any]:
     cost = Cost(ms=options["cost_ms"]) if "cost_ms" in options else None
+    guard(df.sparkSession, on=options.get("unguarded") != "always")
     grouped = group(df, "k", workers=options["workers"], grouping=grouping, ledger=options.get("ledger"), seed=1)
     grouped = replace(grouped, cost=cost)
     combiners: dict[str, Combiner] = {"n": Count(), "s": Sum("v"), "low": Min("executor"), "high": Max("executor")}
     if options.get("variance"):
         combiners["spread"] = Variance("v")
     counted = grouped.agg(**combiners)
-    for guard in GUARDS:
-        df.sparkSession.conf.set(guard, "false" if options.get("unguarded") else "true")
+    guard(df.sparkSession, on=options.get("unguarded", "never") == "never")
     rows = counted.collect()
     return {
         "rows": [[row["k"], row["n"], row["s"], row["spread"] if "spread" in combiners else None] for row in rows],
         "executors": sorted({row["low"] for row in rows} | {row["high"] for row in rows}),
     }
+
+
+def guard(spark: SparkSession, *, on: bool) -> None:
+    """Switch the retry guards on or off."""
+    for name in GUARDS:
+        spark.conf.set(name, str(on).lower())
 
 
 def start(options: dict[str, Any]) -> SparkSession:

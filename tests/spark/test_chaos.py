@@ -93,10 +93,10 @@ def sources(folder: Path, batch: int) -> list[Path]:
 
 
 def routed(folder: Path, batch: int, program: Program) -> bool | None:
-    """See a batch under way: its rows are routed, but not all workers are done."""
+    """See a batch under way: it is planned or being routed, and not all workers are done."""
     must_run(program)
     done = list((folder / "ledger" / f"{batch:012d}").glob("worker-*.npz"))
-    return (len(sources(folder, batch)) == SOURCES and len(done) < WORKERS) or None
+    return (bool(sources(folder, batch)) and len(done) < WORKERS) or None
 
 
 def committed(folder: Path, batch: int, program: Program) -> bool | None:
