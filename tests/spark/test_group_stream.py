@@ -147,16 +147,23 @@ def test_update_mode_merged_in_python_and_without_a_window(spark: SparkSession, 
 
 
 def test_routing_state_goes_from_batch_to_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Shuffle deals on where the batch before stopped, and PKG's counts go on: only the ledger can tell them."""
-    from skewless.groupings.shuffle import ShuffleState
+    """PKG's counts go on, and what even has seen adds up: only the ledger can tell them."""
+    from skewless.groupings.even import EvenState
+    from skewless.groupings.partial_key import PartialKeyState
     from skewless.spark import Ledger
 
     for number in range(3):
         write_batch(tmp_path / "input", number, [("k", 0)] * 5)
     df = read(spark, tmp_path / "input").coalesce(1)
-    run(group(df, "k", workers=4, grouping="SG", ledger=str(tmp_path / "ledger")).agg(n=Count()), tmp_path)
-    ledger = Ledger(uri=str(tmp_path / "ledger"))
-    assert [ledger.last_sources(ShuffleState, before=batch + 1)[0][0].next_worker for batch in range(3)] == [1, 2, 3]
+    for grouping in ("PKG", "even"):
+        folder = tmp_path / grouping
+        run(group(df, "k", workers=4, grouping=grouping, ledger=str(folder / "ledger")).agg(n=Count()), folder)
+    routed, planned = (Ledger(uri=str(tmp_path / name / "ledger")) for name in ("PKG", "even"))
+    left = [routed.last_sources(PartialKeyState, before=batch + 1)[0][0] for batch in range(3)]
+    assert [state.loads.sum() for state in left] == [5, 10, 15], "at the end of each batch"
+    plans = [planned.last_sources(EvenState, before=batch + 1)[0][0].forecast for batch in range(3)]
+    assert [plan.batches for plan in plans] == [0, 1, 2], "at the start of each batch"
+    assert [plan.weight for plan in plans] == [0, 5, 10]
 
 
 def test_the_named_stream_source_replays(spark: SparkSession, tmp_path: Path) -> None:

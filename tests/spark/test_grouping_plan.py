@@ -1,4 +1,4 @@
-"""The planning task without Spark: from the ledger in a stream, from counts in a batch job, by every planned grouping."""
+"""The planning task without Spark: from the ledger in a stream, from counts in a batch job; every planned grouping."""
 
 from __future__ import annotations
 
