@@ -30,7 +30,8 @@ from skewless import Grouping, make_grouping
 from skewless.combiners import Count
 from skewless.spark import group, repartition
 from skewless.spark.deploy.session import make_session
-from skewless.spark.route import Routing, worker_column
+from skewless.spark.route import worker_column
+from skewless.spark.routing import Routing
 from skewless.spark.stream_source import register
 from skewless.spark.work import Cost
 

@@ -4,7 +4,7 @@
 
     group(df, "customer", workers=32).agg(n=Count(), spent=Sum("amount"))
 
-Names that need PySpark are loaded on first use; `import skewless` does without it.
+Names are loaded on first use; `import skewless` needs no PySpark, and takes no time.
 
 >>> from skewless import simulate, Simulation, PartialKey, CountrySkew
 >>> result = simulate(Simulation(PartialKey(workers=10), CountrySkew(percent=80)), tuples=100_000)
@@ -18,51 +18,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from skewless.errors import SkewlessError
-from skewless.groupings import (
-    GROUPINGS,
-    Auto,
-    Consistent,
-    Correlation,
-    DChoices,
-    DistributionAware,
-    DynamicKey,
-    Eager,
-    Even,
-    Flux,
-    FullKnowledge,
-    Grouping,
-    Key,
-    KeyIsolator,
-    Local,
-    Modulo,
-    PartialKey,
-    PopularityAware,
-    Router,
-    Shuffle,
-    SingleInstance,
-    State,
-    SubstreamGrouping,
-    TwoChoices,
-    Universal,
-    UniversalRebalancing,
-    WChoices,
-    make_grouping,
-)
-from skewless.hashing import hash_keys
-from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
-from skewless.streams import (
-    STREAMS,
-    CountryHalfSkew,
-    CountrySkew,
-    Drift,
-    Gaussian,
-    KeyFile,
-    Stream,
-    Topics,
-    Zipf,
-    make_stream,
-)
-from skewless.streams.arrivals import Daily, Ramp, Steady
 
 if TYPE_CHECKING:
     from skewless.combiners import (
@@ -81,11 +36,56 @@ if TYPE_CHECKING:
         Variance,
         Vwap,
     )
+    from skewless.groupings import (
+        GROUPINGS,
+        Auto,
+        Consistent,
+        Correlation,
+        DChoices,
+        DistributionAware,
+        DynamicKey,
+        Eager,
+        Even,
+        Flux,
+        FullKnowledge,
+        Grouping,
+        Key,
+        KeyIsolator,
+        Local,
+        Modulo,
+        PartialKey,
+        PopularityAware,
+        Router,
+        Shuffle,
+        SingleInstance,
+        State,
+        SubstreamGrouping,
+        TwoChoices,
+        Universal,
+        UniversalRebalancing,
+        WChoices,
+        make_grouping,
+    )
+    from skewless.hashing import hash_keys
     from skewless.observing import InfluxSink, LogSink, Observer, PrometheusSink, Sink
     from skewless.processors import KeyState, Processor
     from skewless.salting.plan import Plan
+    from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
     from skewless.spark import Grouped, Windowed, diagnose, explain, group, plan_keys, repartition, ship
     from skewless.storage.ledger import Ledger
+    from skewless.streams import (
+        STREAMS,
+        CountryHalfSkew,
+        CountrySkew,
+        Drift,
+        Gaussian,
+        KeyFile,
+        Stream,
+        Topics,
+        Zipf,
+        make_stream,
+    )
+    from skewless.streams.arrivals import Daily, Ramp, Steady
 
 __version__ = "0.2.0"
 
@@ -94,33 +94,80 @@ _HOMES: Final = {
     "ApproxDistinct": "skewless.combiners",
     "ApproxQuantile": "skewless.combiners",
     "ApproxTopK": "skewless.combiners",
+    "Auto": "skewless.groupings",
     "COMBINERS": "skewless.combiners",
     "Combiner": "skewless.combiners",
+    "Consistent": "skewless.groupings",
+    "Correlation": "skewless.groupings",
     "Count": "skewless.combiners",
+    "CountryHalfSkew": "skewless.streams",
+    "CountrySkew": "skewless.streams",
     "Custom": "skewless.combiners",
+    "DChoices": "skewless.groupings",
+    "Daily": "skewless.streams.arrivals",
+    "DistributionAware": "skewless.groupings",
+    "Drift": "skewless.streams",
+    "DynamicKey": "skewless.groupings",
+    "Eager": "skewless.groupings",
+    "Even": "skewless.groupings",
+    "Flux": "skewless.groupings",
+    "FullKnowledge": "skewless.groupings",
+    "GROUPINGS": "skewless.groupings",
+    "Gaussian": "skewless.streams",
     "Grouped": "skewless.spark",
+    "Grouping": "skewless.groupings",
     "InfluxSink": "skewless.observing",
+    "Key": "skewless.groupings",
+    "KeyFile": "skewless.streams",
+    "KeyIsolator": "skewless.groupings",
     "KeyState": "skewless.processors",
+    "KeyedState": "skewless.simulation",
     "Ledger": "skewless.storage.ledger",
+    "Local": "skewless.groupings",
     "LogSink": "skewless.observing",
     "Max": "skewless.combiners",
     "Mean": "skewless.combiners",
     "Min": "skewless.combiners",
+    "Modulo": "skewless.groupings",
     "Observer": "skewless.observing",
+    "PartialKey": "skewless.groupings",
     "Plan": "skewless.salting.plan",
+    "PopularityAware": "skewless.groupings",
     "Processor": "skewless.processors",
     "PrometheusSink": "skewless.observing",
+    "Ramp": "skewless.streams.arrivals",
+    "Result": "skewless.simulation",
+    "Router": "skewless.groupings",
+    "STREAMS": "skewless.streams",
+    "Shuffle": "skewless.groupings",
+    "Simulation": "skewless.simulation",
+    "SingleInstance": "skewless.groupings",
     "Sink": "skewless.observing",
+    "State": "skewless.groupings",
+    "StateResult": "skewless.simulation",
+    "Steady": "skewless.streams.arrivals",
+    "Stream": "skewless.streams",
+    "SubstreamGrouping": "skewless.groupings",
     "Sum": "skewless.combiners",
+    "Topics": "skewless.streams",
+    "TwoChoices": "skewless.groupings",
+    "Universal": "skewless.groupings",
+    "UniversalRebalancing": "skewless.groupings",
     "Variance": "skewless.combiners",
     "Vwap": "skewless.combiners",
+    "WChoices": "skewless.groupings",
     "Windowed": "skewless.spark",
+    "Zipf": "skewless.streams",
     "diagnose": "skewless.spark",
     "explain": "skewless.spark",
     "group": "skewless.spark",
+    "hash_keys": "skewless.hashing",
+    "make_grouping": "skewless.groupings",
+    "make_stream": "skewless.streams",
     "plan_keys": "skewless.spark",
     "repartition": "skewless.spark",
     "ship": "skewless.spark",
+    "simulate": "skewless.simulation",
 }
 
 __all__ = [

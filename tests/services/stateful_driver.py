@@ -26,7 +26,7 @@ from services.random_owner import Chain, PlannedOwner, RandomOwner
 from skewless.processors import KeyState, Row
 from skewless.spark import group
 from skewless.spark.deploy.session import make_session
-from skewless.spark.route import micro_batch
+from skewless.spark.routing import micro_batch
 
 
 class Held(Chain):

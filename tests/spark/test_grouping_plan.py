@@ -20,7 +20,7 @@ from skewless.salting.planning_task import Task
 from skewless.salting.slots import homes, slots
 from skewless.spark import grouping_plan
 from skewless.spark.grouping_plan import GroupingPlan
-from skewless.spark.route import Routing
+from skewless.spark.routing import Routing
 from skewless.spark.work import make_report
 from skewless.storage.ledger import Ledger
 

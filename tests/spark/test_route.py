@@ -81,7 +81,7 @@ def test_single_owners_rather_fail_than_disagree(ledger: Ledger, unreachable: li
 
 def test_all_others_begin_anew(ledger: Ledger, unreachable: list[str]) -> None:
     router = begin(Even(workers=WORKERS), ledger, 0, 1, 0)
-    assert router.snapshot().barriers == 0
+    assert router.snapshot().forecast.batches == 0
     assert len(unreachable) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_store_that_answers_again_costs_nothing(ledger: Ledger, monkeypatch: p
 
     monkeypatch.setattr(BatchDirectory, "read", sometimes)
     monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
-    assert begin(grouping, ledger, 0, 1, 0).snapshot().barriers == 1
+    assert begin(grouping, ledger, 0, 1, 0).snapshot().forecast.batches == 1
 
 
 def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
@@ -110,7 +110,7 @@ def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
     routers = [begin(grouping, ledger, 0, 2, source) for source in (0, 1, 2)]
     first, *others = [router.route(KEYS, 2000) for router in routers]
     assert all(np.array_equal(first, other) for other in others)
-    assert {router.snapshot().barriers for router in routers} == {1}
+    assert {router.snapshot().forecast.batches for router in routers} == {1}
 
 
 def test_work_is_that_of_the_last_batch_with_reports(ledger: Ledger) -> None:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from skewless.groupings.base import Grouping, Router, S
 from skewless.hashing import make_salt
 from skewless.processors.substreams import representatives, substreams_of
-from skewless.salting.slots import homes
 from skewless.salting.table import Placement
+from skewless.salting.units import Units
 
 SPREAD: Final = 2
 """Ranges in the table of a grouping that may spread the rows of all keys: one would be a constant to Spark."""
@@ -28,23 +28,6 @@ _MOST_REPLAYED: Final = 1 << 22
 _MOST_ASKED: Final = 1 << 18
 _CHUNK: Final = 1 << 16
 _RANGES_PER_WORKER: Final = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Units:
-    """What the rows of keys that have no name are counted by: ranges of hashes, or home workers if there are none."""
-
-    n_workers: int
-    n_ranges: int
-    salt: int
-
-    def count(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of each unit, from those of all keys."""
-        if self.n_ranges:
-            found = np.bincount(substreams_of(hashes, self.n_ranges), rows, self.n_ranges)
-        else:
-            found = np.bincount(homes(hashes, np.uint64(self.salt), self.n_workers), rows, self.n_workers)
-        return found.astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

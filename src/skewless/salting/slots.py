@@ -78,3 +78,12 @@ def slots(n_workers: int) -> NDArray[np.int32]:
         found[workers[new]] = start + first[new]
         start += tried
     return found
+
+
+def ranges_of(hashes: NDArray[np.uint64], n_ranges: int) -> NDArray[np.int64]:
+    """Return which of n equal ranges of hashes each hash is in.
+
+    >>> ranges_of(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 3).tolist()
+    [0, 1, 2]
+    """
+    return ((hashes >> _32) * np.uint64(n_ranges) >> _32).astype(np.int64)

@@ -19,7 +19,8 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from skewless.combiners import ApproxDistinct, ApproxTopK, Combiner, Max, Min
 from skewless.errors import ColumnError
 from skewless.groupings import Local
-from skewless.groupings.planned import Planned, Units
+from skewless.groupings.planned import Planned
+from skewless.salting.units import Units
 from skewless.spark import keys as key_columns
 from skewless.spark.columns import arrow_schema, micros_of
 from skewless.spark.merge import (
@@ -35,7 +36,8 @@ from skewless.spark.merge import (
     quoted,
 )
 from skewless.spark.planning import Learning, key_hash, salting_for
-from skewless.spark.route import Routing, worker_column
+from skewless.spark.route import worker_column
+from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH
 from skewless.spark.work import KEY_HASH, Cost, Work
 

@@ -15,7 +15,7 @@ from skewless.hashing import make_salt
 from skewless.salting.plan import Plan
 from skewless.spark.native import native_text
 from skewless.spark.planning import Learning, even_task, plan_now
-from skewless.spark.route import Routing
+from skewless.spark.routing import Routing
 
 _FIXED: Final[dict[type[Grouping[Any]], str]] = {
     Key: "every key goes where its hash puts it; nothing is counted",

@@ -45,7 +45,8 @@ from skewless.spark.planning import (
     require_teacher,
     salting_for,
 )
-from skewless.spark.route import Routing, arrival_column, require_retry_guards, worker_and_arrival, worker_column
+from skewless.spark.route import arrival_column, worker_and_arrival, worker_column
+from skewless.spark.routing import Routing, require_retry_guards
 from skewless.spark.salted_exchange import SLOT
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.work import Cost

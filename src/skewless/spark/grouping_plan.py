@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from skewless.errors import ConfigurationError
 from skewless.groupings import Even
 from skewless.groupings.base import Grouping, pass_barrier
-from skewless.groupings.planned import Planned, Seen, Units
+from skewless.groupings.planned import Planned, Seen
 from skewless.processors.substreams import representatives
 from skewless.salting.plan import Plan
 from skewless.salting.planning_task import Counter
 from skewless.salting.table import Placement, table_of
-from skewless.spark.route import Routing, micro_batch
+from skewless.salting.units import Units
+from skewless.spark.routing import Routing, micro_batch
 from skewless.storage.worker_report import WorkerReport
 
 _LEARNED_ROWS: Final = 1 << 20  # rows that a plan at hand counts as, whatever its sample was

@@ -25,7 +25,7 @@ from skewless.spark.columns import require_column, require_keys, shuffle_partiti
 from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted, safe_names
-from skewless.spark.route import Routing
+from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH, TABLE, Salting
 
 SAMPLE: Final = 0.02

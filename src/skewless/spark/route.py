@@ -6,59 +6,24 @@ batch through the ledger; in a batch job it lives for the task.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
-from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings import Coordinated, Grouping, Router, pass_barrier
 from skewless.processors.substreams import represented
 from skewless.spark.deploy.kernels import log_compilation
+from skewless.spark.routing import Routing, micro_batch
 from skewless.storage.ledger import Ledger
 
-# A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
-# would lose or double rows; with both of these on, Spark runs them all again.
-_GUARDS: Final = (
-    "spark.sql.shuffle.orderIndependentChecksum.enabled",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
-)
 _POSITION_BITS: Final = 40  # of a row's arrival; above them is the source
-
-_log: Final = logging.getLogger(__name__)
-
-
-def has_retry_guards(spark: SparkSession) -> bool:
-    """Whether Spark runs all consumers of a task again when a retry of it writes other data."""
-    return all(_is_on(spark, guard) for guard in _GUARDS)
-
-
-def _is_on(spark: SparkSession, guard: str) -> bool:
-    return spark.conf.get(guard, "true") == "true"
-
-
-def require_retry_guards(spark: SparkSession) -> None:
-    """Refuse to route where a lost executor could make the answer wrong."""
-    for guard in _GUARDS:
-        if not _is_on(spark, guard):
-            raise ConfigurationError(
-                f"{guard} is off: a retried task could lose or double rows", hint="set it to true (Spark's default)"
-            )
-
-
-def micro_batch() -> int | None:
-    """Return the number of the micro-batch that the current task belongs to, None in a batch job."""
-    context = TaskContext.get()
-    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    return None if batch is None else int(batch)
 
 
 def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | None, source: int) -> Router:
@@ -77,56 +42,6 @@ def begin(grouping: Grouping, ledger: Ledger | None, seed: int, batch: int | Non
     measure = partial(ledger.last_work, batch, grouping.n_workers)
     states = pass_barrier(grouping, list(left.values()), now_ms, measure)
     return grouping.succeed(dict(zip(left, states, strict=True)), source)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Routing:
-    """What sources need to know to route; shipped to the executors.
-
-    Parameters
-    ----------
-    grouping : Grouping
-        Which worker each key goes to.
-    ledger : Ledger
-        Where sources share what they learned; None in a batch job that nobody observes.
-    seed : int
-        Seed of the routers.
-    keys : tuple of str
-        The key columns by the names that the user gave them: part of what a ledger belongs to.
-    """
-
-    grouping: Grouping
-    ledger: Ledger | None
-    seed: int
-    keys: tuple[str, ...]
-
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """What a ledger belongs to."""
-        parameters = {name: value for name, value in asdict(self.grouping).items() if name != "workers"}
-        return {
-            "grouping": self.grouping.name,
-            "parameters": parameters,
-            "workers": self.grouping.n_workers,
-            "keys": list(self.keys),
-            "seed": self.seed,
-        }
-
-    def claim(self, batch: int | None) -> None:
-        """Claim the ledger for this query if nobody has."""
-        if self.ledger is None:
-            return
-        try:
-            self.ledger.claim(self.fingerprint)
-        except StorageError as error:
-            if not batch:  # later on, a ledger that is out of reach costs balance only
-                raise
-            _log.warning("%s", error)
-
-    def start(self, batch: int | None, source: int) -> Router:
-        """Return the router of a source for one micro-batch."""
-        self.claim(batch)
-        return begin(self.grouping, self.ledger, self.seed, batch, source)
 
 
 def worker_column(hashed: Column, routing: Routing) -> Column:
@@ -215,7 +130,8 @@ def _route(routing: Routing, batches: Iterable[tuple[pa.Array, pa.Array | None]]
     for hashes, clock in batches:
         if router is None and len(hashes):
             now_ms = 0 if clock is None else clock[0].as_py()
-            router = routing.start(batch, source)
+            routing.claim(batch)
+            router = begin(routing.grouping, routing.ledger, routing.seed, batch, source)
         workers = np.empty(0, np.int32) if router is None else router.route(hashes.to_numpy().view(np.uint64), now_ms)
         yield pa.array(workers)
     if router is not None and routing.ledger is not None:

@@ -16,7 +16,7 @@ from pyspark.sql.types import MapType, VariantType
 from skewless.hashing import make_salt
 from skewless.salting.slots import slots
 from skewless.spark.keys import contains
-from skewless.spark.route import has_retry_guards
+from skewless.spark.routing import has_retry_guards
 
 SLOT: Final = "skewless_slot"
 HASH: Final = "skewless_hash"

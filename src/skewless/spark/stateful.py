@@ -27,7 +27,8 @@ from skewless.processors.processing import END, HASH, Processed, Processing, Rej
 from skewless.processors.substreams import substreams_of
 from skewless.spark.grouping_plan import owners, units_of
 from skewless.spark.merge import conform
-from skewless.spark.route import begin, micro_batch
+from skewless.spark.route import begin
+from skewless.spark.routing import micro_batch
 from skewless.spark.work import Cost, make_report
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger

@@ -16,9 +16,9 @@ from pyspark import TaskContext
 from skewless.combiners import Combiner, Count, Max
 from skewless.combiners.partials import Partials, group_rows
 from skewless.errors import ConfigurationError
-from skewless.groupings.planned import Units
+from skewless.salting.units import Units
 from skewless.spark.merge import PACKED, TIME, UTC, conform, pack
-from skewless.spark.route import micro_batch
+from skewless.spark.routing import micro_batch
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import LARGEST, SAMPLE, TOP, WorkerReport
 
