@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skewless.combiners import ApproxDistinct, ApproxTopK, Count, Sum
+from skewless.errors import ConfigurationError
 from skewless.processors import KeyState, Processor
 from skewless.spark import explain, group, plan_keys, repartition
 from skewless.spark.explanation import Explanation, explained
@@ -218,8 +219,13 @@ def test_the_ways_of_batch_jobs(spark: SparkSession) -> None:
             {"work": "MapInArrow Work, in the tasks that read the rows", "merge": f"HashAggregate, by Spark, {merged}"},
         ),
         (group(df, "k", workers=4, grouping="partial_key").agg(n=Count()), "agg by routing in Python", {}),
-        (group(df, "k", workers=4).apply(len, "n long"), "apply by ", {"merge": "none: workers have whole groups"}),
-        (group(df, "k", workers=4).stateful(Nothing()), "stateful by ", {"work": "MapInArrow StatefulWork, on the"}),
+        (group(df, "k", workers=4).apply(len, "n long"), "apply by planned", {"plan": f"{sampled}group(…).explain"}),
+        (group(df, "k", workers=4, grouping="modulo").apply(len, "n long"), "apply by routing in Python", {}),
+        (
+            group(df, "k", workers=4).stateful(Nothing()),
+            "stateful by planned salting",
+            {"table": "broadcast, looked up by range of hashes", "work": "MapInArrow StatefulWork, on the workers"},
+        ),
     ]
     for df, way, findings in cases:
         for upon in (df, df.where(sf.rand() > 0.1).select(*df.columns)):
@@ -250,8 +256,7 @@ def test_the_ways_of_streams(spark: SparkSession, tmp_path: Path) -> None:
         (operator,) = found.operators
         assert not found.problems, found
         assert dict(operator.findings)["merge"] == merge
-        if operator.name == "agg":
-            assert dict(operator.findings)["plan"].startswith("made anew in every micro-batch from the ledger")
+        assert dict(operator.findings)["plan"].startswith("made anew in every micro-batch from the ledger")
 
 
 def test_what_spark_does_itself_and_what_a_query_upon_it_changes(spark: SparkSession, tmp_path: Path) -> None:
@@ -329,5 +334,22 @@ def test_the_choice_and_the_reason(spark: SparkSession, capsys: pytest.CaptureFi
     ]
     lines = choice(capsys, group(df, "k", workers=4, grouping="PKG").explain)
     assert lines[1] == "partial_key: decides row by row, in Python, before rows are exchanged"
+    lines = choice(capsys, lambda: auto.explain(Nothing()))
+    assert lines[0] == "stateful: every key has one owner, which has its state"
+    assert lines[2] == (
+        "k: 100 rows, 4 keys on 4 workers. No key is cut: the busiest worker is at least 220.0 % above the mean. "
+        "Hot keys: hot (80.0 %)."
+    )
+    assert lines[3] == "stateful by planned salting: intact"
+    lines = choice(capsys, lambda: group(rows(spark), "v", workers=4, sample=1.0).explain(len))
+    assert lines[0] == "apply: every key has one owner, because the function gets whole groups"
+    assert (
+        lines[2] == "v: 100 rows, 100 keys on 4 workers. No key is cut, and none is larger than the share of a worker."
+    )
+    assert lines[3] == "apply by planned salting: intact"
+    lines = choice(capsys, lambda: group(stream, "value", workers=4, ledger=str(tmp_path)).explain(Nothing()))
+    assert lines[2] == "stateful by planned salting: intact"
+    with pytest.raises(ConfigurationError, match="is not a combiner"):
+        auto.explain(Nothing)
     explain(df)
     assert capsys.readouterr().out == "no exchange by skewless: nothing is exchanged by key\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,11 +12,13 @@ from skewless.combiners import Combiner
 from skewless.groupings import Auto, Even, Grouping, Key, Local, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
+from skewless.processors import Processor
 from skewless.salting.plan import Plan
 from skewless.spark.native import native_text
 from skewless.spark.planning import Learning, even_task, plan_now
 from skewless.spark.routing import Routing
 
+_SHOWN: Final = 12
 _FIXED: Final[dict[type[Grouping[Any]], str]] = {
     Key: "every key goes where its hash puts it; nothing is counted",
     Shuffle: "the rows of every key go to all workers; nothing is counted",
@@ -42,6 +44,13 @@ def combined_in_python(df: DataFrame, routing: Routing, combiners: Mapping[str, 
     else:
         reason = "rows have a simulated cost"
     return f"agg: rows are combined in Python, because {reason}"
+
+
+def whole_keys(work: Processor | Callable[..., Any]) -> str:
+    """Return why every key has one owner."""
+    if isinstance(work, Processor):
+        return "stateful: every key has one owner, which has its state"
+    return "apply: every key has one owner, because the function gets whole groups"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +79,7 @@ class Spreading:
         if remark := self._remark():
             lines.append(f"last micro-batch: {remark}")
         if (plan := self.predicted()) is not None:
-            lines.append(str(plan))
+            lines.append(_whole(plan) if self.routing.grouping.single_owner else str(plan))
         return "\n".join(lines)
 
     def predicted(self) -> Plan | None:
@@ -92,7 +101,8 @@ class Spreading:
         if self.df.isStreaming:
             return f"keys are planned anew in every micro-batch, from the ledger; the first {self._first()}"
         how = f"keys are planned from {self._source()}"
-        if isinstance(grouping, Auto):
+        follows_plan = isinstance(self.learning.teacher, Plan) and not grouping.single_owner
+        if isinstance(grouping, Auto) and not follows_plan:
             return f"{how}, unless plain hashing overloads no worker by more than {100 * grouping.worthwhile:.3g} %"
         return how if isinstance(grouping, Even) else f"{how}; diagnose predicts the balance"
 
@@ -116,3 +126,16 @@ class Spreading:
             return ""
         states, _ = ledger.last_sources(grouping.state_class, before=batches[-1] + 1)
         return grouping.remark(next(iter(states.values()))) if states else ""
+
+
+def _whole(plan: Plan) -> str:
+    """Return how even workers can be if no key is cut."""
+    rows = max(plan.rows, 1.0)
+    shares = {key.key: key.rows / rows for key in plan.keys}
+    over = max([0.0, *(100 * (share * plan.workers - 1) for share in shares.values())])
+    hot = [f"{key} ({100 * share:.1f} %)" for key, share in shares.items() if share * plan.workers > 1]
+    counted = f"{', '.join(plan.columns)}: {plan.rows:,.0f} rows, {plan.distinct:,} keys on {plan.workers} workers"
+    if not hot:
+        return f"{counted}. No key is cut, and none is larger than the share of a worker."
+    named = ", ".join([*hot[:_SHOWN], *(["…"] if len(hot) > _SHOWN else [])])
+    return f"{counted}. No key is cut: the busiest worker is at least {over:.1f} % above the mean. Hot keys: {named}."

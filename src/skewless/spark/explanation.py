@@ -12,7 +12,6 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from skewless.salting.planning_task import Task
 from skewless.spark.physical_plan import PhysicalPlan, read_plan
 
 _BY_SLOT: Final = r"Exchange hashpartitioning\(skewless_slot\w*#\d+, (\d+)\)"
@@ -45,6 +44,8 @@ _BUCKETED: Final = re.compile(r"FileScan .* Bucketed: (?:true|false \(disabled b
 _HASHED: Final = re.compile(r"\bxxhash64\(([^()]*), 42\)")
 _ALIAS: Final = re.compile(r"([\w.]+#\d+)L? AS ([\w.]+#\d+)")
 _COLUMN: Final = re.compile(r"[^\s,]+#\d+")
+
+_PREDICTS: Final = {"Task": "plan_keys", "Owners": "group(…).explain"}
 
 PLANNED: Final = "planned salting"
 ROUTED: Final = "routing in Python, row by row"
@@ -277,7 +278,7 @@ class _Finder:
             share = "all rows"
             if sample is not None and _COUNTED.search(table) is None:
                 share = f"a sample of {100 * float(sample[1]):.3g} % of the rows"
-            predicts = "plan_keys" if planned[1] == Task.__name__ else "diagnose"
+            predicts = _PREDICTS.get(planned[1], "diagnose")
             return f"made by this query from {share}; {predicts} predicts the balance"
         if self.plan.is_streaming:
             return "made anew in every micro-batch from the ledger; skewless watch shows the balance"

@@ -20,7 +20,7 @@ from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
 from skewless.salting.plan import Plan
 from skewless.spark.aggregation import WORKER, Aggregation
-from skewless.spark.choice import Spreading, combined_by_spark, combined_in_python
+from skewless.spark.choice import Spreading, combined_by_spark, combined_in_python, whole_keys
 from skewless.spark.columns import (
     arrow_schema,
     columns_of,
@@ -228,32 +228,48 @@ class Grouped:
         is_free = isinstance(self.grouping, Auto) and self.ledger is None and not self.df.isStreaming
         return is_free and isinstance(plan, Plan) and plan.has_few_partials
 
-    def explain(self, *unnamed: Combiner, **named: Combiner) -> None:
-        """Print how `agg` of these combiners, or of a count if there are none, spreads the work, and for which reason.
+    def explain(self, *unnamed: Combiner | Processor | Callable[..., Any], **named: Combiner) -> None:
+        """Print which way `agg`, `stateful` or `apply` takes, for which reason, and what Spark's optimiser made of it.
 
         A batch DataFrame whose keys would be planned is counted now, to predict the balance.
 
         Parameters
         ----------
-        unnamed : Combiner
-            As in `agg`.
+        unnamed : Combiner, or Processor, or callable
+            What `agg` would be called with; or `stateful`, or `apply`. Default: a count.
         named : Combiner
             As in `agg`.
         """
-        by_name = self._named(unnamed, named) if unnamed or named else {Count().label: Count()}
-        if (native := self._native(by_name)) is not None:
-            choice, result = combined_by_spark(by_name), native
+        first = unnamed[0] if len(unnamed) == 1 and not named else None
+        if isinstance(first, Processor) or (callable(first) and not isinstance(first, type)):
+            choice, result = self._explained_whole(first)
         else:
-            result = self.agg(**by_name)
-            lines = [combined_in_python(self.df, self._routing, by_name)]
-            routing = self._routing
-            if self._has_few_partials:
-                lines.append("auto: local, because the plan at hand shows that partials are few")
-                routing = replace(routing, grouping=Local())
-            lines.append(str(Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning)))
-            choice = "\n".join(lines)
+            choice, result = self._explained(self._named(unnamed or ([] if named else [Count()]), named))
         print(choice)  # noqa: T201 - as DataFrame.explain does
         explain(result)
+
+    def _explained(self, combiners: Mapping[str, Combiner]) -> tuple[str, DataFrame]:
+        """Return the choice that `agg` makes, and its result."""
+        if (native := self._native(combiners)) is not None:
+            return combined_by_spark(combiners), native
+        lines, routing = [combined_in_python(self.df, self._routing, combiners)], self._routing
+        if self._has_few_partials:
+            lines.append("auto: local, because the plan at hand shows that partials are few")
+            routing = replace(routing, grouping=Local())
+        result = self.agg(**combiners)
+        lines.append(str(Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning)))
+        return "\n".join(lines), result
+
+    def _explained_whole(self, work: Processor | Callable[..., Any]) -> tuple[str, DataFrame]:
+        """Return the choice that `stateful` or `apply` makes, and a result like theirs, which cannot run."""
+        if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
+            return self._with_single_owner(self.grouping)._explained_whole(work)  # noqa: SLF001 - it is one of us
+        if isinstance(work, Processor):
+            result = self.stateful(work, state="not used" if self.df.isStreaming else None)
+        else:
+            result = self.apply(work, "result int")
+        spreading = Spreading(df=self.df, keys=self.keys, routing=self._routing, learning=self.learning)
+        return f"{whole_keys(work)}\n{spreading}", result
 
     def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
@@ -438,7 +454,7 @@ class Grouped:
     def _with_single_owner(self, auto: Auto) -> Grouped:
         return replace(self, grouping=replace(auto, single_owner=True))
 
-    def _named(self, unnamed: Sequence[Combiner], named: Mapping[str, Combiner]) -> dict[str, Combiner]:
+    def _named(self, unnamed: Sequence[object], named: Mapping[str, object]) -> dict[str, Combiner]:
         """Return all combiners by the name of their column; refuse names that Spark could not tell apart."""
         labelled = [(getattr(combiner, "label", "result"), combiner) for combiner in unnamed]
         taken = [*self.keys, *([] if self.windowing is None else [WINDOW])]
@@ -453,8 +469,8 @@ class Grouped:
             taken.append(name)
         if not unnamed and not named:
             raise ConfigurationError("agg needs at least one combiner; got none", hint="write for example n=Count()")
-        by_name = {**dict(labelled), **named}
-        for name, combiner in by_name.items():
+        by_name = {}
+        for name, combiner in (*labelled, *named.items()):
             if not isinstance(combiner, Combiner):
                 raise ConfigurationError(
                     f"{name}={combiner!r} is not a combiner: partial results must be mergeable",
@@ -463,6 +479,7 @@ class Grouped:
                 )
             for column in combiner.columns:
                 require_column(self.df, column, f"input of {name}")
+            by_name[name] = combiner
         return by_name
 
     def _native(self, combiners: Mapping[str, Combiner]) -> DataFrame | None:
