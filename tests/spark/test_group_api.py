@@ -87,7 +87,7 @@ def test_results_without_a_name_are_called_as_spark_calls_them(spark: SparkSessi
 def test_window_gives_something_that_can_only_aggregate(spark: SparkSession) -> None:
     windowed = group(numbers(spark, k="id", ts="timestamp_seconds(id)"), "k").window("ts", "1 minute")
     assert isinstance(windowed, Windowed)
-    assert [name for name in dir(windowed) if not name.startswith("_")] == ["agg"]
+    assert [name for name in dir(windowed) if not name.startswith("_")] == ["agg", "explain"]
     assert windowed.agg(Count()).columns == ["k", "window", "count(1)"]
 
 

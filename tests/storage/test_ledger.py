@@ -494,3 +494,46 @@ def test_a_reader_never_sees_half_a_file(writer: Ledger, caplog: pytest.LogCaptu
         sizes.add(loads.size)
     assert len(sizes) > 3  # it did change meanwhile
     assert caplog.text == ""
+
+
+def counted(tuples: int) -> AnyState:
+    return AnyState(named={"tuples": np.array(tuples)})
+
+
+def agreed(ledger: Ledger, batch: int, tuples: int, now_ms: int) -> int:
+    return int(ledger.agree_on_plan(batch, counted(tuples), now_ms).named["tuples"])
+
+
+def test_of_several_plans_of_a_batch_the_first_counts(tmp_path: Path) -> None:
+    """However differently its planner would answer the next time."""
+    ledger = Ledger(uri=str(tmp_path))
+    assert [agreed(ledger, 3, tuples, 1000) for tuples in range(4)] == [0, 0, 0, 0]
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: found.append(agreed(ledger, 4, n, 2000))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert set(found) == {int(ledger.plan_of(4, AnyState).named["tuples"])}
+    left, now_ms = ledger.last_sources(AnyState, before=5)
+    assert ([*left], now_ms) == ([0], 2000)
+
+
+def test_a_plan_of_an_earlier_run_or_a_broken_one_is_replaced(tmp_path: Path) -> None:
+    ledger = Ledger(uri=str(tmp_path))
+    assert agreed(ledger, 0, 1, 1000) == 1
+    assert agreed(ledger, 0, 2, 5000) == 2
+    file = tmp_path / f"{0:012d}" / "source-0.npz"
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(StorageError, match=r"the plan of batch 0 is not in the ledger .*, or broken there. Start the"):
+        ledger.plan_of(0, AnyState)
+    assert agreed(ledger, 0, 3, 5000) == 3
+
+
+def test_a_plan_that_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skewless.storage.batch_directory.sleep", lambda _: None)
+    ledger = Ledger(uri=str(tmp_path / "file" / "ledger"))
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"cannot (read|write) the ledger"):
+        agreed(ledger, 0, 1, 1000)

@@ -85,7 +85,8 @@ def group(
     learn_from : Plan or DataFrame, optional
         What is known of the keys in advance: a plan of `plan_keys`, or other rows with the same key columns, such as
         those of another day. A stream starts from it. Default: a batch job counts a sample of its own keys, so it reads
-        the key columns twice; a stream spreads the keys of its first micro-batch over all workers.
+        the key columns twice; a stream spreads the keys of its first micro-batch over all workers, or hashes them where
+        each must have one owner.
     sample : float
         Fraction of the rows that are counted; 1.0 counts all of them.
     seed : int
