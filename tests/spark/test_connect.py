@@ -88,7 +88,7 @@ def test_ordered_state_through_connect(server: str, tmp_path: Path) -> None:
         columns = zip(("k", "v", "seq"), zip(*part, strict=True), strict=True)
         pq.write_table(pa.table({name: list(column) for name, column in columns}), file)
         os.utime(file, (number, number))  # Spark reads the oldest first
-    options = {"folder": str(tmp_path), "workers": 4, "seed": 9, "remote": server}
+    options = {"folder": str(tmp_path), "workers": 4, "seed": 9, "planned": True, "remote": server}
     with driver("stateful_driver.py", options, tmp_path) as program:
         assert program.result()["session"].startswith("pyspark.sql.connect")
     output, states = chained((key, value) for key, value, _ in rows)

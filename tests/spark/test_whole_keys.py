@@ -79,11 +79,11 @@ def plan_of(result: DataFrame) -> str:
 
 
 @pytest.mark.parametrize("learned", [False, True])
-def test_whole_groups_are_balanced(spark: SparkSession, *, learned: bool) -> None:
+def test_whole_groups_are_balanced(spark: SparkSession, tmp_path: Path, *, learned: bool) -> None:
     df = skewed(spark)
     learn_from = plan_keys(df, "k", workers=WORKERS, sample=1.0) if learned else None
     for grouping in (Even(single_owner=True), "auto"):
-        loads, result = applied(df, grouping=grouping, sample=1.0, learn_from=learn_from)
+        loads, result = applied(df, grouping=grouping, sample=1.0, learn_from=learn_from, ledger=str(tmp_path))
         assert loads.most_common(1)[0][1] == 8_000, "the largest key has a worker of its own"
         assert min(loads.values()) >= 3_600
         plan = plan_of(result)
@@ -115,11 +115,14 @@ def test_collated_keys_are_whole(spark: SparkSession, collation: str) -> None:
         assert sorted(row["n"] for row in result.collect()) == [20, 40]
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_ordered_work_of_a_batch_job_is_balanced_and_in_order_of_arrival(spark: SparkSession, *, learned: bool) -> None:
+@pytest.mark.parametrize("how", ["sampled", "learned", "observed"])
+def test_ordered_work_of_a_batch_job_is_balanced_and_in_order_of_arrival(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
     df = skewed(spark)
-    learn_from = plan_keys(df, "k", workers=WORKERS, sample=1.0) if learned else None
-    result = group(df, "k", workers=WORKERS, sample=1.0, learn_from=learn_from).stateful(Where())
+    learn_from = plan_keys(df, "k", workers=WORKERS, sample=1.0) if how == "learned" else None
+    ledger = str(tmp_path / "ledger") if how == "observed" else None
+    result = group(df, "k", workers=WORKERS, sample=1.0, learn_from=learn_from, ledger=ledger).stateful(Where())
     rows = result.collect()
     loads = Counter(row["worker"] for row in rows)
     assert sum(loads.values()) == 20_000
@@ -127,6 +130,8 @@ def test_ordered_work_of_a_batch_job_is_balanced_and_in_order_of_arrival(spark: 
     assert [row["v"] for row in rows if row["k"] == -1] == [v for v in range(20_000) if v % 5 < 2]
     assert len({(row["k"], row["worker"]) for row in rows}) == 2001
     assert "ArrowEvalPython" not in plan_of(result)
+    if ledger is not None:
+        assert {report.worker: report.tuples for report in Ledger(uri=ledger).read_workers(0)} == loads
 
 
 @contextmanager

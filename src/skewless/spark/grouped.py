@@ -299,7 +299,8 @@ class Grouped:
         if not is_comparable(self.df, self.keys):  # equal keys could have different owners
             return self.df.groupBy(*keys).applyInPandas(function, schema)
         worker = _unused(WORKER, self.df.columns)
-        salting = salting_for(self.df, self.keys, self._routing, self.learning)
+        # Whole groups are not reported to a ledger, so there is nobody who could learn from it.
+        salting = salting_for(self.df, self.keys, replace(self._routing, ledger=None), self.learning)
         if salting is None:
             chosen = worker_column(key_hash(self.df, self.keys), self._routing)
             rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from skewless.storage.worker_report import WorkerReport
 
 _LEARNED_ROWS: Final = 1 << 20  # rows that a plan at hand counts as, whatever its sample was
 _NAMED: Final = 32  # keys per worker that a batch job can name
+_FINER: Final = 16  # times as many substreams as keys may have names: all of them
+
+G = TypeVar("G", bound=Grouping)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +73,7 @@ class GroupingPlan:
         yield table_of(placements, self.grouping.n_workers)
 
     def _owners(self, state: Any) -> Iterator[Placement]:
-        for substream, owner in enumerate(owners(self.grouping, state, self.substreams).tolist()):
+        for substream, owner in enumerate(owners(self.routing.grouping, state, self.substreams).tolist()):
             yield substream, (owner,), (1.0,)
 
     @property
@@ -79,7 +82,7 @@ class GroupingPlan:
         grouping = self.routing.grouping
         if not isinstance(grouping, Planned):
             raise ConfigurationError(f"{grouping.name!r} decides row by row: there is nothing to plan")
-        return grouping
+        return _of_substreams(grouping) if self.substreams else grouping
 
     @property
     def units(self) -> Units:
@@ -167,7 +170,12 @@ def units_of(grouping: Planned[Any], seed: int, substreams: int) -> Units:
 
 def owners(grouping: Grouping, state: Any, substreams: int) -> NDArray[np.int32]:
     """Return the worker that owns each substream, by the state with which a micro-batch was planned."""
-    return grouping.resume(state).route(representatives(substreams), 0)
+    return _of_substreams(grouping).resume(state).route(representatives(substreams), 0)
+
+
+def _of_substreams(grouping: G) -> G:
+    """Return the grouping for keys that are substreams: there are few of them, so that small ones have names, too."""
+    return replace(grouping, resolution=_FINER * grouping.resolution) if isinstance(grouping, Even) else grouping
 
 
 def _planned(
