@@ -13,8 +13,9 @@ from pyspark.sql import functions as sf
 
 from skewless.combiners import ApproxDistinct, ApproxTopK, Count, Sum
 from skewless.errors import ConfigurationError
+from skewless.groupings import Auto
 from skewless.processors import KeyState, Processor
-from skewless.spark import explain, group, plan_keys, repartition
+from skewless.spark import Ledger, explain, group, plan_keys, repartition
 from skewless.spark.explanation import Explanation, explained
 from skewless.spark.physical_plan import parse_plan, read_plan
 
@@ -129,6 +130,11 @@ def test_a_plan_that_did_not_survive(plan: str, old: str, new: str, problem: str
     [
         ("SinglePartition", "hashpartitioning(x#1, 2)", "  plan      made by this query from a sample of 5 % of the"),
         ("Sample 0.0, 0.05", "HashAggregate(x", "  plan      made by this query from all rows; diagnose predicts"),
+        (
+            "Exchange SinglePartition,",
+            "HashAggregate(keys=[skewless_hash#3L],",
+            "  plan      made by this query from all",
+        ),
         (
             "GroupingPlan(",
             "Task(",
@@ -332,6 +338,10 @@ def test_the_choice_and_the_reason(spark: SparkSession, capsys: pytest.CaptureFi
         f"auto: keys are planned anew in every micro-batch, from the ledger; {first}",
         "agg by planned salting: intact",
     ]
+    ledger = Ledger(uri=str(tmp_path / "ledger"))
+    ledger.write_source(3, 0, Auto(workers=4).first_state(0, 0), 1)
+    lines = choice(capsys, group(stream, "value", workers=4, ledger=ledger).explain)
+    assert lines[2] == "last micro-batch: every key is spread: nothing is known of the stream yet"
     lines = choice(capsys, group(df, "k", workers=4, grouping="PKG").explain)
     assert lines[1] == "partial_key: decides row by row, in Python, before rows are exchanged"
     lines = choice(capsys, lambda: auto.explain(Nothing()))
