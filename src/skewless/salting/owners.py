@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skewless.salting.plan import Plan
 from skewless.salting.planner import KeyLoads
 from skewless.salting.planning_task import Counter, Task, named_keys
+from skewless.salting.slots import ranges_of
 from skewless.salting.table import Placement, table_of
 
 RANGES_PER_WORKER: Final = 32
@@ -54,7 +55,7 @@ class Owners(Task):
     def _table(
         self, hashes: NDArray[np.uint64], rows: NDArray[np.float64], totals: NDArray[np.float64]
     ) -> pa.RecordBatch:
-        ranges, dealt = _ranges_of(hashes, self.n_ranges), np.arange(self.n_ranges) % self.workers
+        ranges, dealt = ranges_of(hashes, self.n_ranges), np.arange(self.n_ranges) % self.workers
         others = (totals - self._by_range(hashes, rows)).clip(min=0)
         loads, homes = np.concatenate([rows, others]), np.concatenate([dealt[ranges], dealt])
         by_worker = np.bincount(homes, loads, self.workers).astype(np.float64)
@@ -64,13 +65,7 @@ class Owners(Task):
     def _by_range(
         self, hashes: NDArray[np.uint64], rows: NDArray[np.int64] | NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        return np.bincount(_ranges_of(hashes, self.n_ranges), rows, self.n_ranges).astype(np.float64)
-
-
-def _ranges_of(hashes: NDArray[np.uint64], n_ranges: int) -> NDArray[np.int64]:
-    """Return the range of each hash, as `substreams_of` does, for executors without Numba."""
-    upper: NDArray[np.uint64] = (hashes >> np.uint64(32)) * np.uint64(n_ranges) >> np.uint64(32)
-    return upper.astype(np.int64)
+        return np.bincount(ranges_of(hashes, self.n_ranges), rows, self.n_ranges).astype(np.float64)
 
 
 def _placements(
