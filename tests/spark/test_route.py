@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from skewless import DistributionAware, Even, Grouping, Key, SkewlessError
 from skewless.groupings import State
 from skewless.spark.route import begin
+from skewless.spark.routing import has_retry_guards
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import WorkerReport
@@ -111,6 +114,24 @@ def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
     first, *others = [router.route(KEYS, 2000) for router in routers]
     assert all(np.array_equal(first, other) for other in others)
     assert {router.snapshot().forecast.batches for router in routers} == {1}
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "expected"),
+    [
+        ("4.3.0", {}, True),
+        ("4.3.0", {"enabled": "false"}, False),
+        ("4.10.1", {"enableFullRetryOnMismatch": "false"}, False),
+        ("4.2.0", {}, False),
+        ("4.2.0", {"enabled": "true"}, False),
+        ("4.2.0", {"enabled": "true", "enableFullRetryOnMismatch": "true"}, True),
+        ("3.5.9-amzn-1", {}, False),
+    ],
+)
+def test_guards_that_are_not_set_are_on_since_spark_4_3(version: str, settings: dict[str, str], expected: bool) -> None:
+    found = {f"spark.sql.shuffle.orderIndependentChecksum.{name}": value for name, value in settings.items()}
+    session: Any = SimpleNamespace(version=version, conf=found)
+    assert has_retry_guards(session) == expected
 
 
 def test_work_is_that_of_the_last_batch_with_reports(ledger: Ledger) -> None:

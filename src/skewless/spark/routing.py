@@ -22,6 +22,7 @@ _GUARDS: Final = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
+_GUARDED_SINCE: Final = (4, 3)  # before, they are off unless they are set, or do not exist
 
 _log: Final = logging.getLogger(__name__)
 
@@ -32,7 +33,12 @@ def has_retry_guards(spark: SparkSession) -> bool:
 
 
 def _is_on(spark: SparkSession, guard: str) -> bool:
-    return spark.conf.get(guard, "true") == "true"
+    by_default = str(_version(spark.version) >= _GUARDED_SINCE).lower()
+    return spark.conf.get(guard, by_default) == "true"
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
 
 
 def require_retry_guards(spark: SparkSession) -> None:
