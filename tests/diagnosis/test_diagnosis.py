@@ -250,7 +250,7 @@ class FewWorkers(PartialKey):
 
 
 def test_a_grouping_that_is_not_made_for_so_many_workers_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(groupings._BY_ALIAS, "partial_key", FewWorkers)  # noqa: SLF001 - the registry of names
+    monkeypatch.setitem(groupings._by_alias(), "partial_key", FewWorkers)  # noqa: SLF001 - the registry of names
     names = [one.grouping for one in diagnose(made_of([30, 20]), workers=5).predictions]
     assert {"key", "shuffle"} <= set(names)
     assert "partial_key" not in names

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless import Even
 from skewless.experiments.dakg.match_on_spark import write_readings
 from skewless.experiments.dakg.match_simulation import (
     ONE_PLACE,
@@ -83,7 +84,8 @@ def test_full_knowledge_and_a_plan_balance_what_a_hash_does_not() -> None:
         for name in ("full_knowledge", "distribution_aware", "modulo", "even")
     }
     assert found["full_knowledge"]["imbalance"] < 1
-    assert found["even"]["imbalance"] < 1
+    # It plans once, at the barrier, and then follows the plan: what is below its slack is not worth a cut.
+    assert found["even"]["imbalance"] < 100 * Even().slack
     assert found["distribution_aware"]["imbalance"] < 5 < found["modulo"]["imbalance"]
     assert found["modulo"]["throughput"] < found["distribution_aware"]["throughput"] <= 4_000
     assert route_second_half(ONE_PLACE, "modulo", 4, 100_000).size == 50_000
