@@ -12,6 +12,7 @@ mean something.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import tempfile
@@ -55,6 +56,7 @@ def interleaved(ways: dict[str, Callable[[], Any]], runs: int) -> dict[str, floa
     best: dict[str, float] = {}
     for run in range(runs + 1):
         for name, way in ways.items():
+            gc.collect()
             seconds = timed(way)
             if run:  # the first run warms up
                 best[name] = min(best.get(name, seconds), seconds)
@@ -63,9 +65,11 @@ def interleaved(ways: dict[str, Callable[[], Any]], runs: int) -> dict[str, floa
     return report | {f"{name}, ratio": round(seconds / first, 3) for name, seconds in best.items()}
 
 
-def rows_of(spark: SparkSession, rows: int, hot: float, *, wide: bool = False, keys: int = 1_000_000) -> DataFrame:
+def rows_of(
+    spark: SparkSession, rows: int, hot: float, *, wide: bool = False, keys: int = 1_000_000, kind: str = "bigint"
+) -> DataFrame:
     """Return cached rows, a share of which has one key."""
-    key = sf.when(sf.rand(1) < hot, sf.lit(0)).otherwise(sf.floor(sf.rand(2) * keys)).cast("bigint")
+    key = sf.when(sf.rand(1) < hot, sf.lit(0)).otherwise(sf.floor(sf.rand(2) * keys)).cast(kind)
     text = [sf.repeat(sf.hex(sf.xxhash64("id")), 12).alias("text")] if wide else []
     df = spark.range(0, rows, 1, 4).select(key.alias("key"), sf.col("id").alias("value"), *text).cache()
     df.count()
@@ -76,7 +80,7 @@ def exchange(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[tup
     sizes = {"narrow": (arguments.rows, False), "wide": (arguments.rows // 5, True), "small": (100_000, False)}
     for size, (rows, wide) in sizes.items():
         for skew, hot in _SKEWS.items():
-            df = rows_of(spark, rows, hot, wide=wide)
+            df = rows_of(spark, rows, hot, wide=wide, kind="string")
             plan = plan_keys(df, "key", workers=_WORKERS)
 
             def plain(df: DataFrame = df) -> None:

@@ -26,6 +26,7 @@ TABLE: Final = "id bigint, pieces array<struct<split double, slot int, other int
 _TURN: Final = "skewless_turn"
 _ID: Final = "skewless_id"
 _PIECES: Final = "skewless_pieces"
+_ENTRY: Final = "skewless_entry"
 _OF_KEY: Final = "skewless_pieces_of_key"
 _OF_RANGE: Final = "skewless_pieces_of_range"
 
@@ -79,9 +80,11 @@ class Salting:
         if self.table is None:
             return drawn.withColumn(SLOT, otherwise)
         turned = self._with_pieces(drawn, self.table).withColumn(_TURN, sf.col(_TURN) * sf.size(_PIECES))
-        entry = sf.element_at(_PIECES, sf.col(_TURN).cast("int") + 1)
-        piece = sf.when(sf.pmod(sf.col(_TURN), sf.lit(1)) < entry["split"], entry["slot"]).otherwise(entry["other"])
-        return turned.withColumn(SLOT, sf.when(sf.col(_PIECES).isNull(), otherwise).otherwise(piece))
+        # So has the entry that it selects, which is looked at three times.
+        found = turned.withColumn(_ENTRY, sf.element_at(_PIECES, sf.col(_TURN).cast("int") + 1))
+        entry, rest = sf.col(_ENTRY), sf.col(_TURN) - sf.col(_TURN).cast("int")
+        piece = sf.when(rest < entry["split"], entry["slot"]).otherwise(entry["other"])
+        return found.withColumn(SLOT, sf.when(entry.isNull(), otherwise).otherwise(piece))
 
     def _with_pieces(self, df: DataFrame, table: DataFrame) -> DataFrame:
         """Look the key of each row up, and then the range that it is in."""
