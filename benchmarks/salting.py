@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from statistics import median
 from typing import Any, Final
 
@@ -78,9 +79,14 @@ def rows_of(
 
 def exchange(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     sizes = {"narrow": (arguments.rows, False), "wide": (arguments.rows // 5, True), "small": (100_000, False)}
-    for size, (rows, wide) in sizes.items():
-        for skew, hot in _SKEWS.items():
-            df = rows_of(spark, rows, hot, wide=wide, kind="string")
+    for (size, (rows, wide)), (skew, hot) in product(sizes.items(), _SKEWS.items()):
+        made = rows_of(spark, rows, hot, wide=wide, kind="string")
+        with tempfile.TemporaryDirectory() as folder:
+            made.write.mode("overwrite").parquet(folder)
+            made.unpersist()
+            df = spark.read.parquet(folder)
+            if arguments.memory:
+                df.cache().count()
             plan = plan_keys(df, "key", workers=_WORKERS)
 
             def plain(df: DataFrame = df) -> None:
@@ -102,7 +108,7 @@ def exchange(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[tup
                 loads = [row["count"] for row in balanced.groupBy(sf.spark_partition_id()).count().collect()]
                 report[f"{name}, imbalance %"] = round(imbalance(loads + [0] * (_WORKERS - len(loads))), 2)
             df.unpersist()
-            yield f"{rows:,} {size} rows, {skew}", report
+            yield f"{rows:,} {size} rows, {skew}, {'from memory' if arguments.memory else 'from Parquet'}", report
 
 
 def variance_of_values() -> Custom:
@@ -283,6 +289,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=list(WAYS))
     parser.add_argument("--rows", type=int, default=20_000_000, help="rows of the exchange (default 20 million)")
+    parser.add_argument("--memory", action="store_true", help="exchange rows that are cached, instead of Parquet")
     parser.add_argument("--runs", type=int, default=3, help="runs after the first, which warms up (default 3)")
     arguments = parser.parse_args()
     master = "local[2]" if arguments.what != "combiners" else "local[12]"
