@@ -267,7 +267,7 @@ def test_nothing_is_needed_that_routing_needs(spark: SparkSession, monkeypatch: 
     with setting(spark, "spark.sql.shuffle.orderIndependentChecksum.enabled", "false"):
         assert group(spark.range(3), "id").agg(n=Count()).count() == 3
         with pytest.raises(SkewlessError, match="orderIndependentChecksum"):
-            group(spark.range(3), "id").agg(top=ApproxTopK("id", 1))
+            group(spark.range(3), "id", grouping="PKG").agg(top=ApproxTopK("id", 1))
 
 
 def test_explain_says_so(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
