@@ -245,7 +245,7 @@ def microbatch(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[t
                 for what, value in (("first, ms", times[0]), ("steady, ms", median(times[2:]))):
                     report[name][what] = min(report[name][what] or value, value)
         for name, values in report.items():
-            of = "plain groupBy" if "Python" not in name else "plain applyInPandasWithState"
+            of = "plain applyInPandasWithState" if "P" in name else "plain groupBy"
             values["ratio"] = round(values["steady, ms"] / report[of]["steady, ms"], 3)
             yield name, values
 
