@@ -96,6 +96,18 @@ def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) 
         spark.conf.unset(GUARD)
 
 
+def test_rows_that_are_all_alike_are_neither_lost_nor_doubled(spark: SparkSession) -> None:
+    alike = spark.range(0, 3_000, 1, 3).select(sf.lit("a").alias("the.key"))
+    for guards, largest in (("true", 1_000), ("false", 3_000)):  # without guards nothing tells the rows apart
+        spark.conf.set(GUARD, guards)
+        try:
+            loads, _ = spread(repartition(alike, "the.key", workers=8, sample=1.0))
+        finally:
+            spark.conf.unset(GUARD)
+        assert sum(loads) == 3_000
+        assert max(loads) <= largest
+
+
 def test_edges(spark: SparkSession) -> None:
     df = skewed(spark, rows=300)
     for edge in (df.limit(0), df.where("`the.key` = '0'"), df.limit(3)):

@@ -293,21 +293,20 @@ def key_hash(df: DataFrame, keys: Sequence[str]) -> Column:
 
 def is_comparable(df: DataFrame, keys: Sequence[str]) -> bool:
     """Whether keys that are equal in Spark have one hash."""
-    try:
-        for key in keys:
-            identity(key, df.schema[key].dataType, sf.col(quoted(key)))
-    except ColumnError:
-        return False
-    return True
+    return all(_identity(key, df.schema[key].dataType, sf.col(quoted(key))) is not None for key in keys)
 
 
 def _hashed(key: str, kind: DataType, value: Column) -> Column:
-    if not is_collated(kind):
-        return value
+    identified = _identity(key, kind, value)
+    return value if identified is None else identified
+
+
+def _identity(key: str, kind: DataType, value: Column) -> Column | None:
+    """Return what two equal keys have in common, None if only Spark can tell."""
     try:
-        return identity(key, kind, value)
+        return identity(key, kind, value) if is_collated(kind) else value
     except ColumnError:
-        return value
+        return None
 
 
 def workers_of(spark: SparkSession, workers: int | None) -> int:
