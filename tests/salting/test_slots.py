@@ -25,3 +25,15 @@ def test_homes_are_where_spark_sends_the_rows(spark: SparkSession) -> None:
     sent = frame.withColumn("slot", slot).repartition(7, "slot").select("h", sf.spark_partition_id()).collect()
     expected = dict(zip(hashes.view(np.int64).tolist(), homes(hashes, salt, 7).tolist(), strict=True))
     assert dict(map(tuple, sent)) == expected
+
+
+def test_a_slot_after_other_columns_is_hashed_with_their_hash_as_the_seed(spark: SparkSession) -> None:
+    # whatever the types of these columns are; and a null slot leaves a row where the other columns send it
+    texts = "concat('k', id) AS a", "cast(id AS decimal(30, 3)) AS b", "cast(id % 9 AS int) AS s"
+    frame = spark.range(60).selectExpr(*texts)
+    hashes = frame.select(sf.hash("a", "b"), "s", sf.hash("a", "b", "s"), sf.hash("a", "b", sf.lit(None).cast("int")))
+    for seed, slot, both, alone in hashes.collect():
+        word = np.uint64(seed & 0xFFFFFFFF)
+        assert landings(np.array([slot], dtype=np.uint64), 13, word)[0] == both % 13
+        assert alone == seed
+        assert landings(slots(13, word).astype(np.uint64), 13, word).tolist() == list(range(13))

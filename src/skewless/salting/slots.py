@@ -16,20 +16,22 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-_SEED: Final = np.uint64(42)
+SEED: Final = np.uint64(42)
+"""The seed of Spark's `hash`; with several columns, the hash of one is the seed of the next."""
+
 _WORD: Final = np.uint64(0xFFFFFFFF)
 _C1, _C2, _C3 = (np.uint64(word) for word in (0xCC9E2D51, 0x1B873593, 0xE6546B64))
 _C4, _C5 = (np.uint64(word) for word in (0x85EBCA6B, 0xC2B2AE35))
 _5, _13, _15, _16, _17, _19, _32 = (np.uint64(number) for number in (5, 13, 15, 16, 17, 19, 32))
 
 
-def murmur3(words: tuple[Any, ...], n_bytes: Any) -> Any:
+def murmur3(words: tuple[Any, ...], n_bytes: Any, seed: Any = SEED) -> Any:
     """Return Spark's `hash` of words of 32 bits, the lower one first, as such a word.
 
     >>> int(murmur3((np.uint64(7),), np.uint64(4)))
     1079293707
     """
-    h = _SEED
+    h = seed
     for word in words:
         k = word * _C1 & _WORD
         k = (k << _15 | k >> _17) & _WORD
@@ -41,9 +43,19 @@ def murmur3(words: tuple[Any, ...], n_bytes: Any) -> Any:
     return h ^ (h >> _16)
 
 
-def landings(slots: NDArray[np.uint64], n_workers: int) -> NDArray[np.int64]:
-    """Return the worker on which each slot lands; slots are unsigned words of 32 bits."""
-    hashed: NDArray[np.uint64] = murmur3((slots,), np.uint64(4))
+def landings(slots: NDArray[np.uint64], n_workers: int, seed: np.uint64 = SEED) -> NDArray[np.int64]:
+    """Return the worker on which each slot lands; slots are unsigned words of 32 bits.
+
+    Parameters
+    ----------
+    slots : array of uint64
+        The slots.
+    n_workers : int
+        The number of workers.
+    seed : np.uint64
+        Spark's `hash` of the columns before the slot, as a word of 32 bits, if rows are exchanged by these as well.
+    """
+    hashed: NDArray[np.uint64] = murmur3((slots,), np.uint64(4), seed)
     return hashed.astype(np.uint32).view(np.int32).astype(np.int64) % n_workers
 
 
@@ -63,8 +75,8 @@ def homes(hashes: NDArray[np.uint64], salt: np.uint64, n_workers: int) -> NDArra
     return landings(murmur3((words & _WORD, words >> _32), np.uint64(8)), n_workers)
 
 
-def slots(n_workers: int) -> NDArray[np.int32]:
-    """Return for each worker the smallest slot that lands there.
+def slots(n_workers: int, seed: np.uint64 = SEED) -> NDArray[np.int32]:
+    """Return for each worker the smallest slot that lands there; see `landings`.
 
     >>> landings(slots(5).astype(np.uint64), 5).tolist()
     [0, 1, 2, 3, 4]
@@ -73,7 +85,7 @@ def slots(n_workers: int) -> NDArray[np.int32]:
     start, tried = 0, 16 * n_workers
     while (found < 0).any():
         words = np.arange(start, start + tried, dtype=np.uint64)
-        workers, first = np.unique(landings(words, n_workers), return_index=True)
+        workers, first = np.unique(landings(words, n_workers, seed), return_index=True)
         new = found[workers] < 0
         found[workers[new]] = start + first[new]
         start += tried
