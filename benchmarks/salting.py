@@ -78,7 +78,7 @@ def rows_of(
 
 
 def exchange(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    sizes = {"narrow": (arguments.rows, False), "wide": (arguments.rows // 5, True), "small": (100_000, False)}
+    sizes = {"narrow": (arguments.rows, False), "wide": (arguments.rows // 2, True), "small": (100_000, False)}
     for (size, (rows, wide)), (skew, hot) in product(sizes.items(), _SKEWS.items()):
         made = rows_of(spark, rows, hot, wide=wide, kind="string")
         with tempfile.TemporaryDirectory() as folder:

@@ -59,7 +59,13 @@ def test_a_plan_at_hand(*, by_range: bool) -> None:
     at_home = homes(KEYS, np.uint64(SALT), WORKERS)
     named = [
         PlannedKey(
-            key=str(number), hash=int(KEYS[number].view(np.int64)), rows=float(rows), workers=(at,), shares=(1.0,)
+            key=str(number),
+            hash=int(KEYS[number].view(np.int64)),
+            spark_hash=number,
+            rows=float(rows),
+            variety=0.0,
+            workers=(at,),
+            shares=(1.0,),
         )
         for number, (rows, at) in enumerate(zip(ROWS[:50].tolist(), at_home[:50].tolist(), strict=True))
     ]
@@ -67,6 +73,7 @@ def test_a_plan_at_hand(*, by_range: bool) -> None:
         columns={"k": "bigint"},
         workers=WORKERS,
         salt=SALT,
+        content=(),
         sampled=1.0,
         distinct=2001,
         sources=1,

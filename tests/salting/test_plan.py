@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +13,24 @@ from hypothesis import strategies as st
 
 from skewless.errors import SkewlessError
 from skewless.metrics import imbalance
-from skewless.salting.plan import Plan, PlanTask
+from skewless.salting.plan import COUNTED, Plan, PlanTask
 from skewless.salting.planning_task import Task
+from skewless.salting.slots import landings
 
 NAMES = [b"hot", b"<b>bold</b>", b"\xff", b"line\nbreak"]
 
 
-def make(workers: int = 4, seed: int = 0) -> Plan:
+def make(workers: int = 4, seed: int = 0, salt: int | None = 3) -> Plan:
     rows = np.concatenate([[9_000, 500, 400, 300], np.full(2_000, 5)])
     hashes = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, rows.size)
     names = NAMES + [b"%d" % number for number in range(2_000)]
     sources = np.random.default_rng(seed).integers(1, 6, rows.size)
-    batch = pa.record_batch([hashes, rows, pa.array(names, pa.binary()), sources], ["h", "n", "t", "s"])
+    ones = pa.array([[int(count) // 2] * 3 for count in rows], pa.list_(pa.int64()))
+    counted = [hashes, (hashes % 2**31).astype(np.int32), rows, pa.array(names, pa.binary()), sources, ones]
+    batch = pa.record_batch(counted, COUNTED.names)
     batches = [batch.slice(start, 700) for start in range(0, rows.size, 700)]
-    (planned,) = PlanTask(columns={"k": "string"}, task=Task(workers=workers, salt=3))(iter(batches))
+    task = Task(workers=workers, salt=salt)
+    (planned,) = PlanTask(columns={"k": "string"}, content=("v",), task=task)(iter(batches))
     return Plan.from_json(planned.column(0)[0].as_py())
 
 
@@ -48,14 +53,39 @@ def test_a_plan_says_what_it_does() -> None:
     assert "&lt;b&gt;bold" in plan._repr_html_()
 
 
-@given(workers=st.integers(1, 200), salt=st.integers(0, 2**64 - 1), may_cut=st.booleans())
-def test_a_plan_serves_any_number_of_workers(workers: int, salt: int, may_cut: bool) -> None:
+@given(workers=st.integers(1, 200), salt=st.none() | st.integers(0, 2**64 - 1), may_cut=st.booleans())
+def test_a_plan_serves_any_number_of_workers(workers: int, salt: int | None, may_cut: bool) -> None:
     plan = make().for_workers(workers, salt, may_cut=may_cut)
     assert plan.workers == workers
     assert sum(plan.loads) == pytest.approx(20_200)
     assert max(plan.loads) <= max(plan.totals) + 1e-6
     assert plan.n_cuts == 0 or may_cut
     assert plan.for_workers(workers, salt, may_cut=may_cut) is plan
+
+
+@given(workers=st.integers(1, 40), seed=st.integers(0, 20))
+def test_salts_steer_every_piece_to_its_worker(workers: int, seed: int) -> None:
+    plan = make(workers, seed, salt=None)
+    salts = plan.salts()
+    assert salts.hashes == tuple(key.hash for key in plan.moved)
+    loads = np.array(plan.totals)
+    for key, start, mask in zip(plan.moved, salts.starts, salts.masks, strict=True):
+        entries = np.array(salts.guide[start : start + mask + 1], dtype=np.uint64)
+        sent = landings(entries, workers, np.uint64(key.spark_hash & 0xFFFFFFFF))
+        assert set(sent.tolist()) <= set(key.workers)
+        loads[key.spark_hash % workers] -= key.rows
+        loads += np.bincount(sent, minlength=workers) * (key.rows / entries.size)
+    assert loads == pytest.approx(plan.loads, rel=0.02)
+
+
+def test_rows_choose_by_content_only_if_it_is_known_to_vary() -> None:
+    plan = make()
+    varied = replace(plan, keys=tuple(replace(key, variety=1e6) for key in plan.keys))
+    assert varied.varies(["k", "v"])
+    assert not varied.varies(["k"])  # not the columns that were looked at
+    assert not replace(varied, content=()).varies(["k", "v"])
+    assert not replace(varied, keys=tuple(replace(key, variety=50) for key in plan.keys)).varies(["k", "v"])
+    assert plan.keys[0].variety == 9_000  # as many bits are set as not: no content is frequent
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
@@ -68,7 +98,7 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"skewless_plan": 1', '"skewless_plan": 99'),
+        ('"skewless_plan": 2', '"skewless_plan": 99'),
         ('"workers": 4', '"workers": 5'),
         ('"keys"', '"kys"'),
         ('"shares": [', '"shares": [-1, '),

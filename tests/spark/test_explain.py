@@ -197,14 +197,16 @@ def read(df: DataFrame) -> Explanation:
 
 def test_the_ways_of_batch_jobs(spark: SparkSession) -> None:
     df = rows(spark)
-    plan = plan_keys(df, "k", workers=4)
+    plan = plan_keys(df, "k", workers=4, sample=1)
     sampled = "made by this query from a sample of 2 % of the rows; "
     merged = "after an exchange of the partial results by key, 2 partitions"
     even = group(df, "k", workers=4, grouping="even")
     cases: list[tuple[DataFrame, str, dict[str, str]]] = [
-        (repartition(df, "k", workers=4), "repartition by planned salting", {"plan": f"{sampled}plan_keys"}),
-        (repartition(df, "k", workers=4, sample=1), "repartition by planned", {"plan": "made by this query from all"}),
-        (repartition(df, "k", workers=4, learn_from=plan), "repartition by planned", {"plan": "at hand (learn_from)"}),
+        (
+            repartition(df, "k", workers=4, learn_from=plan),
+            "repartition by planned salting",
+            {"plan": "part of the query, with 3 keys", "exchange": "by key and salt, 4 workers; turns are random"},
+        ),
         (even.agg(n=Count(), s=Sum("v")), "agg by planned salting", {"merge": f"HashAggregate, by Spark, {merged}"}),
         (
             even.agg(d=ApproxDistinct("v")),
@@ -241,7 +243,7 @@ def test_the_ways_of_batch_jobs(spark: SparkSession) -> None:
             assert f"{operator.name} by {operator.way}".startswith(way)
             lines = dict(operator.findings)
             assert lines.get("exchange", "by slot, 4 workers").startswith(
-                ("by slot, 4 workers", "by worker id, 4 workers")
+                ("by slot, 4 workers", "by worker id, 4 workers", "by key and salt, 4 workers")
             )
             for subject, finding in findings.items():
                 assert lines[subject].startswith(finding), found
@@ -267,7 +269,7 @@ def test_the_ways_of_streams(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_what_spark_does_itself_and_what_a_query_upon_it_changes(spark: SparkSession, tmp_path: Path) -> None:
     df = rows(spark)
-    even = repartition(df, "k", workers=4)
+    even = repartition(df, "k", workers=4, sample=1.0)
     assert str(read(df.groupBy("k").count())).startswith("no exchange by skewless: Spark combines the rows of a key")
     assert str(read(df.groupBy("k").applyInPandas(len, "n long"))) == (
         "no exchange by skewless: all rows of a key meet in one task"
@@ -285,14 +287,17 @@ def test_what_spark_does_itself_and_what_a_query_upon_it_changes(spark: SparkSes
     path = str(tmp_path / "bucketed")
     df.write.bucketBy(4, "k").option("path", path).saveAsTable("bucketed")
     try:
-        assert "note      the input is bucketed" in str(read(repartition(spark.table("bucketed"), "k", workers=4)))
+        assert "note      the input is bucketed" in str(
+            read(repartition(spark.table("bucketed"), "k", workers=4, sample=1.0))
+        )
     finally:
         spark.sql("DROP TABLE bucketed")
 
 
 def test_a_table_that_was_empty(spark: SparkSession) -> None:
     """Spark then drops the look-up while the query runs."""
-    even = repartition(rows(spark), "k", workers=4, learn_from=rows(spark).where("v < 0"))
+    learned = group(rows(spark), "k", workers=4, grouping="even", learn_from=rows(spark).where("v < 0"))
+    even = learned.agg(n=Count())
     even.collect()
     assert dict(read(even).operators[0].findings)["plan"] == "was empty when the query ran: no key was cut or moved"
 

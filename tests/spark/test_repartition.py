@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
 from skewless.salting.planning_task import Task
+from skewless.spark.physical_plan import read_plan
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +70,16 @@ def test_all_rows_in_even_partitions_with_few_cuts(spark: SparkSession, key: str
     assert max(pieces.values()) > 1
 
 
+def test_where_content_tells_rows_apart_nothing_travels_with_them(spark: SparkSession) -> None:
+    df = skewed(spark)
+    alike = df.withColumn("id", sf.col("id") % 3)
+    for rows, drawn in ((df, False), (alike, True)):
+        balanced = repartition(rows, "the.key", workers=8, sample=1.0)
+        assert ("rand(" in str(read_plan(balanced).nodes)) == drawn
+        assert imbalance(spread(balanced)[0]) < 5
+        assert balanced.exceptAll(rows).isEmpty()
+
+
 def test_a_sample_is_enough(spark: SparkSession) -> None:
     loads, pieces = spread(repartition(skewed(spark, rows=200_000), "the.key", workers=8))
     assert imbalance(loads) < 15
@@ -76,9 +87,11 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
 
 
 def test_without_skew_every_key_is_whole(spark: SparkSession) -> None:
-    df = spark.range(20_000).select((sf.col("id") % 1_000).alias("the.key"))
-    _, pieces = spread(repartition(df, "the.key", workers=4))
-    assert set(pieces.values()) == {1}
+    df = spark.range(100_000).select((sf.col("id") % 50_000).alias("the.key"))
+    balanced = repartition(df, "the.key", workers=4, sample=1.0)
+    assert read_plan(balanced).nodes[1].startswith("Exchange hashpartitioning(the.key#")  # Spark's own
+    assert "hash(" not in read_plan(balanced).nodes[1].removeprefix("Exchange hashpartitioning(")
+    assert set(spread(balanced)[1].values()) == {1}
 
 
 def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) -> None:

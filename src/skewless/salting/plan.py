@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,11 +16,27 @@ from numpy.typing import NDArray
 from skewless.errors import InputError, StorageError
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.planning_task import Task, named_keys
-from skewless.salting.slots import homes
+from skewless.salting.salts import Salts
+from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
 
-_FORMAT: Final = 1
+COUNTED: Final = pa.schema(
+    [
+        ("hash", pa.int64()),
+        ("spark_hash", pa.int32()),
+        ("rows", pa.int64()),
+        ("name", pa.binary()),
+        ("source", pa.int64()),
+        ("ones", pa.list_(pa.int64())),
+    ]
+)
+"""A counted key: Spark's `xxhash64` and `hash` of it, its rows, its values as text, the largest number of a source that
+has it (from 1), and of some bits of a hash of each row's content how many are set."""
+
+_FORMAT: Final = 2
 _SHOWN: Final = 12
+_LOWER: Final = np.int64(0xFFFFFFFF)
+_VARIETY: Final = 1_000  # contents per piece: pieces vary by 3 % then
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +49,12 @@ class PlannedKey:
         Its values as text.
     hash : int
         Spark's `xxhash64` of it.
+    spark_hash : int
+        Spark's `hash` of it, by which Spark itself would exchange it.
     rows : float
         Its rows, scaled up from a sample if there was one.
+    variety : float
+        How many different contents its counted rows have, if all were equally frequent; an estimate.
     workers : tuple of int
         Who gets them: more than one worker if the key is cut.
     shares : tuple of float
@@ -43,7 +63,9 @@ class PlannedKey:
 
     key: str
     hash: int
+    spark_hash: int
     rows: float
+    variety: float
     workers: tuple[int, ...]
     shares: tuple[float, ...]
 
@@ -61,8 +83,10 @@ class Plan:
         The key columns and their types.
     workers : int
         The number of workers.
-    salt : int
-        Of the hash that decides where keys are at home.
+    salt : int, optional
+        Of the hash that decides where keys are at home. None: they are where Spark itself sends them.
+    content : tuple of str
+        The columns whose content the variety of a key is about.
     sampled : float
         Fraction of the rows that were counted.
     distinct : int
@@ -77,50 +101,23 @@ class Plan:
 
     columns: Mapping[str, str]
     workers: int
-    salt: int
+    salt: int | None
+    content: tuple[str, ...]
     sampled: float
     distinct: int
     sources: int
     totals: tuple[float, ...]
     keys: tuple[PlannedKey, ...]
 
-    @classmethod
-    def of(
-        cls,
-        hashes: NDArray[np.uint64],
-        loads: KeyLoads,
-        names: Sequence[str],
-        *,
-        columns: Mapping[str, str],
-        salt: int,
-        distinct: int,
-        sources: int,
-        pieces: Pieces,
-    ) -> Plan:
-        """Return the plan by which the largest keys have these pieces; hashes, loads and names in the same order."""
+    def levelled(self, loads: KeyLoads, pieces: Pieces) -> Plan:
+        """Return the plan by which the same keys have these pieces."""
         keys = []
-        for number, hashed in enumerate(hashes.view(np.int64).tolist()):
+        for number, key in enumerate(self.keys):
             own = pieces.keys == number
             amounts = pieces.amounts[own]
-            keys.append(
-                PlannedKey(
-                    key=names[number],
-                    hash=hashed,
-                    rows=float(loads.loads[number]),
-                    workers=tuple(pieces.workers[own].tolist()) or (int(loads.homes[number]),),
-                    shares=tuple((amounts / amounts.sum()).tolist()) or (1.0,),
-                )
-            )
-        return cls(
-            columns=dict(columns),
-            workers=loads.n_workers,
-            salt=salt,
-            sampled=loads.sampled,
-            distinct=distinct,
-            sources=sources,
-            totals=tuple(loads.totals.tolist()),
-            keys=tuple(keys),
-        )
+            workers = tuple(pieces.workers[own].tolist()) or (int(loads.homes[number]),)
+            keys.append(replace(key, workers=workers, shares=tuple((amounts / amounts.sum()).tolist()) or (1.0,)))
+        return replace(self, workers=loads.n_workers, totals=tuple(loads.totals.tolist()), keys=tuple(keys))
 
     @property
     def rows(self) -> float:
@@ -151,47 +148,55 @@ class Plan:
 
     @property
     def _homes(self) -> NDArray[np.int64]:
-        hashes = np.array([key.hash for key in self.keys], dtype=np.int64).view(np.uint64)
-        return homes(hashes, np.uint64(self.salt), self.workers)
+        return self._homes_for(self.workers, self.salt)
 
-    def known(self, workers: int, salt: int) -> tuple[NDArray[np.uint64], KeyLoads]:
+    def _homes_for(self, workers: int, salt: int | None) -> NDArray[np.int64]:
+        if salt is None:
+            return own_homes(np.array([key.spark_hash for key in self.keys], dtype=np.int32), workers)
+        return homes(self._hashes, np.uint64(salt), workers)
+
+    @property
+    def _hashes(self) -> NDArray[np.uint64]:
+        return np.array([key.hash for key in self.keys], dtype=np.int64).view(np.uint64)
+
+    def known(self, workers: int, salt: int | None) -> tuple[NDArray[np.uint64], KeyLoads]:
         """Return the hashes of the largest keys and what is known of them, for any number of workers.
 
         For another number than that of the plan, all keys that are not among the largest count as evenly spread.
         """
-        hashes = np.array([key.hash for key in self.keys], dtype=np.int64).view(np.uint64)
-        loads, at = np.array([key.rows for key in self.keys]), homes(hashes, np.uint64(salt), workers)
+        loads, at = np.array([key.rows for key in self.keys]), self._homes_for(workers, salt)
         totals = np.array(self.totals)
         if (workers, salt) != (self.workers, self.salt):
             totals = np.full(workers, max(0.0, self.rows - loads.sum()) / workers) + np.bincount(at, loads, workers)
-        return hashes, KeyLoads(loads=loads, homes=at, totals=totals, sampled=self.sampled)
+        return self._hashes, KeyLoads(loads=loads, homes=at, totals=totals, sampled=self.sampled)
 
-    def for_workers(self, workers: int, salt: int, *, may_cut: bool = True) -> Plan:
+    def for_workers(self, workers: int, salt: int | None, *, may_cut: bool = True) -> Plan:
         """Return the plan for another number of workers, another hash, or whole keys."""
         is_whole = not self.n_cuts
         if (workers, salt) == (self.workers, self.salt) and (may_cut or is_whole):
             return self
-        hashes, known = self.known(workers, salt)
-        names = [key.key for key in self.keys]
-        return Plan.of(
-            hashes,
-            known,
-            names,
-            columns=self.columns,
-            salt=salt,
-            distinct=self.distinct,
-            sources=self.sources,
-            pieces=level(known, may_cut=may_cut),
-        )
+        _, known = self.known(workers, salt)
+        return replace(self, salt=salt).levelled(known, level(known, may_cut=may_cut))
+
+    @property
+    def moved(self) -> tuple[PlannedKey, ...]:
+        """The keys that are not simply at home."""
+        return tuple(key for key, home in zip(self.keys, self._homes.tolist(), strict=True) if key.workers != (home,))
 
     def table(self) -> pa.RecordBatch:
         """Return the keys that are not at home as rows look them up."""
-        moved = (
-            (key.hash, key.workers, key.shares)
-            for key, home in zip(self.keys, self._homes.tolist(), strict=True)
-            if key.workers != (home,)
-        )
-        return table_of(moved, self.workers)
+        return table_of(((key.hash, key.workers, key.shares) for key in self.moved), self.workers)
+
+    def salts(self) -> Salts:
+        """Return the keys that are not at home as arrays; the plan must be one with the homes that Spark has."""
+        keys = ((key.hash, key.spark_hash, key.workers, key.shares) for key in self.moved)
+        return Salts.of(keys, self.workers)
+
+    def varies(self, columns: Collection[str]) -> bool:
+        """Whether the content of rows with these columns is enough to choose evenly among pieces of a key."""
+        cut = [key for key in self.keys if len(key.workers) > 1]
+        is_known = bool(self.content) and set(self.content) <= set(columns)
+        return is_known and all(key.variety >= _VARIETY * len(key.workers) for key in cut)
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
@@ -207,7 +212,8 @@ class Plan:
                 PlannedKey(**{**key, "workers": tuple(key["workers"]), "shares": tuple(key["shares"])})
                 for key in content.pop("keys")
             )
-            plan = cls(**{**content, "totals": tuple(content["totals"])}, keys=keys)
+            tuples = {name: tuple(content[name]) for name in ("totals", "content")}
+            plan = cls(**{**content, **tuples}, keys=keys)
             is_sound = found == _FORMAT and len(plan.totals) == plan.workers > 0 and 0 < plan.sampled <= 1
             for key in keys:
                 is_sound &= len(key.workers) == len(key.shares) > 0 and min(key.shares) >= 0 < sum(key.shares)
@@ -285,36 +291,63 @@ class Plan:
 class PlanTask:
     """A planning task that returns the whole plan, as JSON.
 
-    A row is a key that is counted already: hash, rows, name, and the largest number of a source that has it, from 1.
+    A row is a key that is counted already, see `COUNTED`.
     """
 
     columns: Mapping[str, str]
+    content: tuple[str, ...]
     task: Task
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sources = 0
-        largest = pa.schema([("hash", pa.int64()), ("rows", pa.int64()), ("name", pa.binary())]).empty_table()
+        sources, counted, largest = 0, [], COUNTED.empty_table().append_column("id", pa.array([], pa.int64()))
         n_named = named_keys(self.task.workers, may_cut=self.task.may_cut)
-        counted = []
         for batch in batches:
-            counted.append(batch.select([0, 1]))
-            sources = max(sources, *batch.column(3).to_pylist())
-            rows = pa.table(batch.columns[:3], names=largest.column_names).cast(largest.schema)
-            order = [("rows", "descending"), ("hash", "ascending")]
+            rows = pa.Table.from_batches([batch]).rename_columns(COUNTED.names).cast(COUNTED)
+            rows = rows.append_column("id", pa.array(self._identified(rows)))
+            counted += rows.select(["id", "rows"]).combine_chunks().to_batches()
+            sources = max(sources, *rows["source"].to_pylist())
+            order = [("rows", "descending"), ("id", "ascending")]
             largest = pa.concat_tables([largest, rows]).sort_by(order).slice(0, n_named)
-        hashes, loads, distinct = self.task.count(counted)
-        names = dict(zip(largest["hash"].to_pylist(), largest["name"].to_pylist(), strict=True))
-        plan = Plan.of(
-            hashes,
-            loads,
-            [names.get(hashed, b"").decode(errors="replace") for hashed in hashes.view(np.int64).tolist()],
-            columns=self.columns,
+        ids, loads, distinct = self.task.count(counted)
+        known = {row["id"]: row for row in largest.to_pylist()}
+        plan = Plan(
+            columns=dict(self.columns),
+            workers=self.task.workers,
             salt=self.task.salt,
+            content=self.content,
+            sampled=loads.sampled,
             distinct=distinct,
             sources=sources,
-            pieces=self.task.pieces(loads),
+            totals=(),
+            keys=tuple(
+                _planned(known[number], load)
+                for number, load in zip(ids.view(np.int64).tolist(), loads.loads, strict=True)
+            ),
         )
-        yield pa.RecordBatch.from_pydict({"plan": [plan.to_json()]})
+        yield pa.RecordBatch.from_pydict({"plan": [plan.levelled(loads, self.task.pieces(loads)).to_json()]})
+
+    def _identified(self, rows: pa.Table) -> NDArray[np.int64]:
+        """Return what the task counts by."""
+        ids: NDArray[np.int64] = rows["hash"].to_numpy()
+        if self.task.salt is None:
+            ids = (ids & ~_LOWER) | (rows["spark_hash"].to_numpy().astype(np.int64) & _LOWER)
+        return ids
+
+
+def _planned(counted: Mapping[str, Any], load: float) -> PlannedKey:
+    # The sum of a random sign per content, squared, is on average the sum of squares of how often each occurs.
+    rows = counted["rows"]
+    squares = [(rows - 2 * ones) ** 2 for ones in counted["ones"] or ()]
+    variety = rows * rows / max(rows, sum(squares) / len(squares)) if squares and rows else 0.0
+    return PlannedKey(
+        key=(counted["name"] or b"").decode(errors="replace"),
+        hash=counted["hash"],
+        spark_hash=counted["spark_hash"],
+        rows=float(load),
+        variety=variety,
+        workers=(),
+        shares=(),
+    )
 
 
 def _short(name: str, width: int) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.salting.planner import KeyLoads, Pieces, level
-from skewless.salting.slots import homes
+from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import Placement, table_of
 
 _PENDING: Final = 1 << 22  # rows that are counted together
@@ -26,8 +26,9 @@ class Task:
     ----------
     workers : int
         The number of workers.
-    salt : int
-        Of the hash that decides where keys are at home.
+    salt : int, optional
+        Of the hash that decides where keys are at home. None: they are where Spark itself sends them, and what
+        identifies a key has Spark's `hash` of it as its lower half.
     sampled : float
         Fraction of the rows that are counted.
     may_cut : bool
@@ -41,7 +42,7 @@ class Task:
     """
 
     workers: int
-    salt: int
+    salt: int | None
     sampled: float = 1.0
     may_cut: bool = True
     capacities: tuple[float, ...] | None = None
@@ -67,15 +68,20 @@ class Task:
         hashes, rows = counter.largest(named_keys(self.workers, may_cut=self.may_cut))
         of = KeyLoads(
             loads=rows / self.sampled,
-            homes=homes(hashes, np.uint64(self.salt), self.workers),
+            homes=self.homes(hashes),
             totals=counter.totals() / self.sampled,
             sampled=self.sampled,
         )
         return hashes, of, counter.n_keys
 
     def _by_home(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        at = homes(hashes, np.uint64(self.salt), self.workers)
-        return np.bincount(at, rows, self.workers).astype(np.float64)
+        return np.bincount(self.homes(hashes), rows, self.workers).astype(np.float64)
+
+    def homes(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the worker of each key that no plan names."""
+        if self.salt is None:
+            return own_homes(hashes.astype(np.uint32).view(np.int32), self.workers)
+        return homes(hashes, np.uint64(self.salt), self.workers)
 
     def pieces(self, of: KeyLoads) -> Pieces:
         """Plan."""

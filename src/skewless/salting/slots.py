@@ -75,21 +75,36 @@ def homes(hashes: NDArray[np.uint64], salt: np.uint64, n_workers: int) -> NDArra
     return landings(murmur3((words & _WORD, words >> _32), np.uint64(8)), n_workers)
 
 
-def slots(n_workers: int, seed: np.uint64 = SEED) -> NDArray[np.int32]:
-    """Return for each worker the smallest slot that lands there; see `landings`.
+def slots(n_workers: int, seed: np.uint64 = SEED, wanted: NDArray[np.int64] | None = None) -> NDArray[np.int32]:
+    """Return for each worker the smallest slot that lands there.
+
+    Parameters
+    ----------
+    n_workers : int
+        The number of workers.
+    seed : np.uint64
+        See `landings`.
+    wanted : array of int64, optional
+        Search for the slots of these workers only, and return them in this order.
 
     >>> landings(slots(5).astype(np.uint64), 5).tolist()
     [0, 1, 2, 3, 4]
     """
+    wanted = np.arange(n_workers) if wanted is None else wanted
     found = np.full(n_workers, -1, dtype=np.int32)
     start, tried = 0, 16 * n_workers
-    while (found < 0).any():
+    while (found[wanted] < 0).any():
         words = np.arange(start, start + tried, dtype=np.uint64)
         workers, first = np.unique(landings(words, n_workers, seed), return_index=True)
         new = found[workers] < 0
         found[workers[new]] = start + first[new]
         start += tried
-    return found
+    return found[wanted]
+
+
+def own_homes(spark_hashes: NDArray[np.int32], n_workers: int) -> NDArray[np.int64]:
+    """Return the worker to which Spark itself sends each key, by its `hash` of it."""
+    return spark_hashes.astype(np.int64) % n_workers
 
 
 def ranges_of(hashes: NDArray[np.uint64], n_ranges: int) -> NDArray[np.int64]:

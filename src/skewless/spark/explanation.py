@@ -16,7 +16,9 @@ from skewless.spark.physical_plan import PhysicalPlan, read_plan
 
 _BY_SLOT: Final = r"Exchange hashpartitioning\(skewless_slot\w*#\d+, (\d+)\)"
 _BY_WORKER: Final = r"Exchange shufflepartitionidpassthrough\(.*\bskewless_worker\w*#.*, (\d+)\)"
-_EXCHANGE: Final = re.compile(f"{_BY_SLOT}|{_BY_WORKER}")
+_BY_SALT: Final = r"Exchange hashpartitioning\(.*\barray_position\(\[.*, (\d+)\)"
+_EXCHANGE: Final = re.compile(f"{_BY_SLOT}|{_BY_WORKER}|{_BY_SALT}")
+_NAMED: Final = re.compile(r"\barray_position\(\[([-\d,]+)\]")
 _BY_KEY: Final = re.compile(r"Exchange hashpartitioning\((.*), (\d+)\)")
 _LOOK_UP: Final = re.compile(r"(\w+(?:Join|Product)\w*)\b.*\bskewless_id#")
 _OF_LOOK_UP: Final = re.compile(r"Exchange hashpartitioning\(skewless_id#")  # where the table is not broadcast
@@ -176,8 +178,9 @@ class _Finder:
     def __init__(self, plan: PhysicalPlan, exchange: int) -> None:
         self.plan, self.exchange = plan, exchange
         matched = _EXCHANGE.match(plan.nodes[exchange])
-        by_slot, by_worker = matched.groups() if matched else (None, None)
-        self.is_routed, self.partitions = by_slot is None, by_slot or by_worker
+        by_slot, by_worker, by_salt = matched.groups() if matched else (None, None, None)
+        self.is_routed, self.is_salted = by_worker is not None, by_salt is not None
+        self.partitions = by_slot or by_worker or by_salt
         self.sending = [*self._sending()]
         self.look_ups = [node for node in self.sending if _LOOK_UP.match(plan.nodes[node])]
         self.work = self._work()
@@ -185,7 +188,9 @@ class _Finder:
 
     def operator(self) -> Operator:
         """Return the operator that the exchange belongs to."""
-        text = "\n".join(self.plan.nodes[node] for node in self.sending)
+        text = "\n".join(
+            self.plan.nodes[node] for node in [*self.sending, *([self.exchange] if self.is_salted else [])]
+        )
         findings = [*self._routed(text)] if self.is_routed else [*self._looked_up(text)]
         findings.append(("exchange", self._exchanged(text)))
         name = "repartition" if self.work is None else str(_work(self.plan.nodes[self.work]))
@@ -229,7 +234,7 @@ class _Finder:
     def _way(self, text: str) -> str:
         if self.is_routed:
             return ROUTED
-        if self.look_ups or _EMPTY.search(text):
+        if self.look_ups or self.is_salted or _EMPTY.search(text):
             return PLANNED
         return SPREAD if _SPREAD.search(text) else HASHED
 
@@ -244,6 +249,8 @@ class _Finder:
 
     def _looked_up(self, text: str) -> Iterator[tuple[str, str]]:
         """Return where the plan comes from and how rows find it."""
+        if (named := _NAMED.search(text)) is not None:
+            yield "plan", f"part of the query, with {named[1].count(',') + 1} keys that are cut or moved"
         tables = [self._table(node) for node in self.look_ups]
         for node in self.look_ups:
             if not (join := self.plan.nodes[node].split(" ", 1)[0]).startswith("BroadcastHashJoin"):
@@ -287,6 +294,10 @@ class _Finder:
     def _exchanged(self, text: str) -> str:
         if self.is_routed:
             return f"by worker id, {self.partitions} workers"
+        if self.is_salted:
+            is_random = "_nondeterministic#" in self.plan.nodes[self.exchange]
+            turn = "turns are random" if is_random else "turns follow row content"
+            return f"by key and salt, {self.partitions} workers; {turn}"
         own = "\n".join(line for line in text.splitlines() if re.search(r"AS skewless_(?:turn|slot)#", line))
         drawn = len(_DRAWN.findall(own))
         if drawn > 1:

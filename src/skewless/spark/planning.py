@@ -16,7 +16,7 @@ from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.groupings import Auto, Even, Grouping, Key, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
-from skewless.salting import owners, planner, planning_task, slots, table
+from skewless.salting import owners, planner, planning_task, salts, slots, table
 from skewless.salting import plan as plans
 from skewless.salting.owners import RANGES_PER_WORKER, Owners
 from skewless.salting.plan import Plan, PlanTask
@@ -24,7 +24,8 @@ from skewless.salting.planning_task import Task
 from skewless.spark.columns import require_column, require_keys, shuffle_partitions
 from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.keys import identity, is_collated
-from skewless.spark.merge import quoted, safe_names
+from skewless.spark.merge import quoted
+from skewless.spark.plan_exchange import content_columns, content_hash, exchanged
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH, TABLE, Salting
 
@@ -32,12 +33,17 @@ SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
 
 _MOST_WORKERS: Final = 1 << 16
+_WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
 _ROWS: Final = "rows"
 _NAME: Final = "name"
 _SOURCE: Final = "source"
+_SPARK_HASH: Final = "spark_hash"
+_CONTENT: Final = "content"
+_ONES: Final = "ones"
+_BITS: Final = 8  # of the hash of a row's content, by which its variety is estimated
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
-for _module in (skewless.errors, owners, planner, planning_task, slots, table, plans):
+for _module in (skewless.errors, owners, planner, planning_task, salts, slots, table, plans):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 
@@ -52,13 +58,16 @@ def repartition(
     """Hash-partition a DataFrame by key columns into partitions of even size.
 
     Every key is in one partition, as with `df.repartition(workers, *keys)`, except the few that are cut because they
-    are larger than a partition should be. There are fewer cuts than workers.
+    are larger than a partition should be. There are fewer cuts than workers. Where nothing is gained by cutting or
+    moving keys, the result is just that: `df.repartition(workers, *keys)`.
+
+    Without a plan, a sample of the key columns and of a few others is counted by a small job now, before this returns.
 
     Parameters
     ----------
     df : DataFrame
-        The rows. Without `learn_from` a sample of the key columns is counted first, so it is read twice: an input that
-        is expensive to compute should be cached. A stream needs `learn_from`.
+        The rows. Without `learn_from` they are read twice: an input that is expensive to compute should be cached. A
+        stream needs `learn_from`.
     keys : str
         The key columns; null is a key.
     workers : int, optional
@@ -84,16 +93,17 @@ def repartition(
             subject="learn_from",
             hint="set {learn_from} to a plan of plan_keys, or to a DataFrame of earlier rows; or use group(…).agg(…)",
         )
+    own = [sf.col(quoted(key)) for key in keys]
     if n_workers == 1 or not is_comparable(df, keys):
-        return df.repartition(n_workers, *(sf.col(quoted(key)) for key in keys))
-    names = df.columns
-    renamed = df.toDF(*safe_names(names))
-    hashed = key_hash(renamed, [safe_names(names)[names.index(key)] for key in keys])
-    task = Task(workers=n_workers, salt=int(make_salt(seed)))
-    learning = Learning(teacher=learn_from, sample=sample)
-    salting = Salting(workers=n_workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
-    exchanged = salting.exchange(renamed, hashed)
-    return exchanged.select(*(sf.col(new).alias(old) for new, old in zip(safe_names(names), names, strict=True)))
+        return df.repartition(n_workers, *own)
+    if isinstance(learn_from, Plan):
+        plan = learn_from.for_workers(n_workers, None)
+    else:
+        rows = df if learn_from is None else learn_from
+        plan = plan_now(rows, keys, _own_task(n_workers), sample, seed)
+    if not plan.moved:
+        return df.repartition(n_workers, *own)
+    return exchanged(df, identified(df, keys), plan, seed)
 
 
 def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: float = SAMPLE, seed: int = 0) -> Plan:
@@ -133,21 +143,40 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
             subject="keys",
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
-    return plan_now(df, keys, Task(workers=n_workers, salt=int(make_salt(seed))), sample, seed)
+    return plan_now(df, keys, _own_task(n_workers), sample, seed)
 
 
 def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed: int) -> Plan:
     """Count the keys of a batch DataFrame now, and plan as a task says."""
     name = sf.concat_ws(" | ", *(_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
-    source = sf.spark_partition_id() + 1
-    rows = _sampled(df.select(key_hash(df, keys).alias(HASH), name.alias(_NAME), source.alias(_SOURCE)), sample, seed)
+    content = content_columns(df, keys)
+    columns = {
+        HASH: key_hash(df, keys),
+        _SPARK_HASH: sf.hash(*identified(df, keys)),
+        _NAME: name,
+        _SOURCE: sf.spark_partition_id() + 1,
+        _CONTENT: content_hash(seed, content),
+    }
+    rows = _sampled(df.select(*(column.alias(name) for name, column in columns.items())), sample, seed)
+    ones = [sf.sum(sf.shiftright(_CONTENT, bit).bitwiseAND(sf.lit(1))) for bit in range(_BITS if content else 0)]
     counts = rows.groupBy(HASH).agg(
-        sf.count("*").alias(_ROWS), sf.min(_NAME).cast("binary").alias(_NAME), sf.max(_SOURCE).alias(_SOURCE)
+        sf.min(_SPARK_HASH).alias(_SPARK_HASH),
+        sf.count("*").alias(_ROWS),
+        sf.min(_NAME).cast("binary").alias(_NAME),
+        sf.max(_SOURCE).cast("bigint").alias(_SOURCE),
+        sf.array(*ones).cast("array<bigint>").alias(_ONES),
     )
-    planning = PlanTask(columns=_columns(df, keys), task=replace(task, sampled=sample))
+    planning = PlanTask(columns=_columns(df, keys), content=tuple(content), task=replace(task, sampled=sample))
     planned = counts.repartition(1).mapInArrow(planning, "plan string").first()
-    assert planned is not None  # noqa: S101 - the task returns one row
+    if planned is None:  # no task runs where Spark knows that there are no rows
+        (nothing,) = planning(iter(()))
+        return Plan.from_json(nothing.column(0)[0].as_py())
     return Plan.from_json(planned["plan"])
+
+
+def _own_task(workers: int) -> Task:
+    """Return how an exchange is planned in which keys are at home where Spark itself sends them."""
+    return Task(workers=workers, salt=None, worthwhile=_WORTHWHILE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +317,12 @@ def key_hash(df: DataFrame, keys: Sequence[str]) -> Column:
     `xxhash64` does not know that keys can be equal though their bytes differ, so it gets what identifies these. Keys
     of collations that only Spark can compare are hashed as they are, see `is_comparable`.
     """
-    return sf.xxhash64(*(_hashed(key, df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
+    return sf.xxhash64(*identified(df, keys))
+
+
+def identified(df: DataFrame, keys: Sequence[str]) -> list[Column]:
+    """Return the keys of a row, or what equal keys have in common where their bytes can differ."""
+    return [_hashed(key, df.schema[key].dataType, sf.col(quoted(key))) for key in keys]
 
 
 def is_comparable(df: DataFrame, keys: Sequence[str]) -> bool:

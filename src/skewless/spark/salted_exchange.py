@@ -121,11 +121,17 @@ def _uniform(spark: SparkSession, content: DataFrame, seed: int) -> Column:
     depends on the content of the row alone; rows that are all alike stay together.
     """
     if has_retry_guards(spark):
-        return sf.rand(seed)
-    hashable = [field.name for field in content.schema if not contains(field.dataType, _is_not_hashable)]
+        return sf.rand(turn_seed(seed))
+    hashable = [field.name for field in content.schema if not contains(field.dataType, is_not_hashable)]
     bits = sf.shiftrightunsigned(sf.xxhash64(sf.lit(seed), *hashable), 11)
     return bits / sf.lit(float(1 << 53))
 
 
-def _is_not_hashable(kind: object) -> bool:
+def turn_seed(seed: int) -> int:
+    """Return a seed of `rand` that is not by chance the one with which the user made or sampled the rows."""
+    return int(make_salt(seed, use=1).astype("int64"))
+
+
+def is_not_hashable(kind: object) -> bool:
+    """Whether Spark has no hash for a type."""
     return isinstance(kind, MapType | VariantType)

@@ -1,0 +1,84 @@
+"""Salts: a plan as a few small arrays, which fit into the expression by which Spark exchanges rows.
+
+Rows are exchanged by their key and a salt. Spark hashes one column after the other, and passes over a null: a key
+without a salt is where Spark itself would send it, and its piece with the right salt is wherever the plan wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.salting.slots import slots
+
+_ENTRIES_PER_PIECE: Final = 64  # so that rounding makes a piece less than 1 % larger than planned
+_MOST_ENTRIES: Final = 1 << 16
+
+Steered = tuple[int, int, Sequence[int], Sequence[float]]
+"""Spark's `xxhash64` and `hash` of a key, the workers that share it, and the share of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Salts:
+    """The keys that have salts, and the salts of their rows.
+
+    A row of key number k takes entry `starts[k] + (turn & masks[k])` of the guide.
+
+    Parameters
+    ----------
+    hashes : tuple of int
+        Spark's `xxhash64` of each key.
+    spark_hashes : tuple of int
+        Spark's `hash` of each key.
+    starts, masks : tuple of int
+        Where the entries of a key are, and the size of that section less 1; sizes are powers of two.
+    guide : tuple of int
+        Salts, each as often as its piece is large.
+    """
+
+    hashes: tuple[int, ...]
+    spark_hashes: tuple[int, ...]
+    starts: tuple[int, ...]
+    masks: tuple[int, ...]
+    guide: tuple[int, ...]
+
+    @classmethod
+    def of(cls, keys: Iterable[Steered], n_workers: int) -> Salts:
+        """Return the salts that steer the pieces of keys to their workers."""
+        hashes, spark_hashes, starts, masks = [], [], [], []
+        guide: list[int] = []
+        for hashed, spark_hash, workers, shares in keys:
+            salts = slots(n_workers, np.uint64(spark_hash & 0xFFFFFFFF), np.asarray(workers, dtype=np.int64))
+            entries = np.repeat(salts, apportioned(np.asarray(shares, dtype=np.float64)))
+            hashes.append(hashed)
+            spark_hashes.append(spark_hash)
+            starts.append(len(guide))
+            masks.append(entries.size - 1)
+            guide += entries.tolist()
+        return cls(
+            hashes=tuple(hashes),
+            spark_hashes=tuple(spark_hashes),
+            starts=tuple(starts),
+            masks=tuple(masks),
+            guide=tuple(guide),
+        )
+
+
+def apportioned(shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Divide a power of two in proportion to shares, by largest remainders.
+
+    >>> apportioned(np.array([1.0])), apportioned(np.array([2.0, 1.0, 1.0])).tolist()
+    (array([1]), [128, 64, 64])
+    """
+    if shares.size == 1:
+        return np.ones(1, dtype=np.int64)
+    wanted = max(shares.size, min(_ENTRIES_PER_PIECE * shares.size, _MOST_ENTRIES))
+    size = 1 << (wanted - 1).bit_length()
+    exact = shares * (size / shares.sum())
+    entries: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    entries[np.argsort(entries - exact, kind="stable")[: size - entries.sum()]] += 1
+    return entries
