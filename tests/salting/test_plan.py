@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from skewless.errors import SkewlessError
 from skewless.metrics import imbalance
-from skewless.salting.plan import COUNTED, Plan, PlanTask
+from skewless.salting import plan_task
+from skewless.salting.plan import Plan
+from skewless.salting.plan_task import COUNTED, SAMPLED, PlanTask
 from skewless.salting.planning_task import Task
 from skewless.salting.slots import landings
 
@@ -25,8 +27,8 @@ def make(workers: int = 4, seed: int = 0, salt: int | None = 3) -> Plan:
     hashes = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, rows.size)
     names = NAMES + [b"%d" % number for number in range(2_000)]
     sources = np.random.default_rng(seed).integers(1, 6, rows.size)
-    ones = pa.array([[int(count) // 2] * 3 for count in rows], pa.list_(pa.int64()))
-    counted = [hashes, (hashes % 2**31).astype(np.int32), rows, pa.array(names, pa.binary()), sources, ones]
+    ones = pa.array([[int(count) // 2] * 8 for count in rows], pa.list_(pa.int64()))
+    counted = [hashes, (hashes % 2**31).astype(np.int32), pa.array(names, pa.binary()), sources, rows, ones]
     batch = pa.record_batch(counted, COUNTED.names)
     batches = [batch.slice(start, 700) for start in range(0, rows.size, 700)]
     task = Task(workers=workers, salt=salt)
@@ -76,6 +78,27 @@ def test_salts_steer_every_piece_to_its_worker(workers: int, seed: int) -> None:
         loads[key.spark_hash % workers] -= key.rows
         loads += np.bincount(sent, minlength=workers) * (key.rows / entries.size)
     assert loads == pytest.approx(plan.loads, rel=0.02)
+
+
+@pytest.mark.parametrize("kept", [1 << 22, 3_000])
+def test_a_plan_of_sampled_rows(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_task, "_KEPT", kept)  # the second time, rows are thinned out
+    rng = np.random.default_rng(4)
+    keys = np.where(rng.random(20_000) < 0.6, 0, rng.integers(1, 3_000, 20_000))
+    content = np.where(keys < 1_500, rng.integers(0, 256, keys.size), 7).astype(np.uint8)
+    names = pa.array([b"%d" % key for key in keys], pa.binary())
+    sources = np.arange(keys.size) // 5_000 + 1
+    rows = pa.record_batch([keys * 7919, keys.astype(np.int32), names, sources, content], SAMPLED.names)
+    task = PlanTask(columns={"k": "bigint"}, content=("v",), task=Task(workers=8, salt=None, sampled=0.5))
+    (planned,) = task(iter([rows.slice(start, 900) for start in range(0, keys.size, 900)]))
+    plan = Plan.from_json(planned.column(0)[0].as_py())
+    hot = plan.keys[0]
+    assert (hot.key, hot.hash, hot.spark_hash, hot.rows) == ("0", 0, 0, 2.0 * int(np.count_nonzero(keys == 0)))
+    assert (plan.sources, plan.distinct, plan.rows) == (4, np.unique(keys).size, 40_000)
+    assert imbalance(plan.loads) < 3
+    assert hot.variety > 100  # 256 contents, of which a thinned sample has fewer rows
+    assert all(key.variety == 1 for key in plan.keys if key.spark_hash >= 1_500)
+    assert {key.key for key in plan.keys} <= {str(key) for key in keys}
 
 
 def test_rows_choose_by_content_only_if_it_is_known_to_vary() -> None:

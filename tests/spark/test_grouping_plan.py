@@ -15,7 +15,8 @@ from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt, rehash
 from skewless.metrics import imbalance
 from skewless.processors.substreams import substreams_of
-from skewless.salting.plan import COUNTED, Plan, PlanTask
+from skewless.salting.plan import Plan
+from skewless.salting.plan_task import COUNTED, PlanTask
 from skewless.salting.planning_task import Task
 from skewless.salting.slots import homes, slots
 from skewless.spark import grouping_plan
@@ -112,7 +113,7 @@ def test_what_was_learned_elsewhere_serves_the_first_micro_batch(
     keys, rows = np.unique(batch_of(9).view(np.int64), return_counts=True)
     names = pa.array(keys.astype(str)).cast(pa.binary())
     unknown = pa.nulls(keys.size, COUNTED.field("ones").type)
-    counted = pa.record_batch([keys, np.zeros(keys.size, np.int32), rows, names, rows, unknown], COUNTED.names)
+    counted = pa.record_batch([keys, np.zeros(keys.size, np.int32), names, rows, rows, unknown], COUNTED.names)
     planning = PlanTask(columns={"k": "bigint"}, content=(), task=Task(workers=WORKERS, salt=int(make_salt(3))))
     (planned,) = planning(iter([counted]))
     plan = Plan.from_json(planned.column(0)[0].as_py())

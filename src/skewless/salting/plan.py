@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,27 +15,12 @@ from numpy.typing import NDArray
 
 from skewless.errors import InputError, StorageError
 from skewless.salting.planner import KeyLoads, Pieces, level
-from skewless.salting.planning_task import Task, named_keys
 from skewless.salting.salts import Salts
 from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
 
-COUNTED: Final = pa.schema(
-    [
-        ("hash", pa.int64()),
-        ("spark_hash", pa.int32()),
-        ("rows", pa.int64()),
-        ("name", pa.binary()),
-        ("source", pa.int64()),
-        ("ones", pa.list_(pa.int64())),
-    ]
-)
-"""A counted key: Spark's `xxhash64` and `hash` of it, its rows, its values as text, the largest number of a source that
-has it (from 1), and of some bits of a hash of each row's content how many are set."""
-
 _FORMAT: Final = 2
 _SHOWN: Final = 12
-_LOWER: Final = np.int64(0xFFFFFFFF)
 _VARIETY: Final = 1_000  # contents per piece: pieces vary by 3 % then
 
 
@@ -285,69 +270,6 @@ class Plan:
                 where = str(key.workers[0]) + ("" if key.workers == (home,) else f", moved from {home}")
             shown.append((key.key, f"{key.rows / max(self.rows, 1):.2%}", where))
         return shown
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanTask:
-    """A planning task that returns the whole plan, as JSON.
-
-    A row is a key that is counted already, see `COUNTED`.
-    """
-
-    columns: Mapping[str, str]
-    content: tuple[str, ...]
-    task: Task
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sources, counted, largest = 0, [], COUNTED.empty_table().append_column("id", pa.array([], pa.int64()))
-        n_named = named_keys(self.task.workers, may_cut=self.task.may_cut)
-        for batch in batches:
-            rows = pa.Table.from_batches([batch]).rename_columns(COUNTED.names).cast(COUNTED)
-            rows = rows.append_column("id", pa.array(self._identified(rows)))
-            counted += rows.select(["id", "rows"]).combine_chunks().to_batches()
-            sources = max(sources, *rows["source"].to_pylist())
-            order = [("rows", "descending"), ("id", "ascending")]
-            largest = pa.concat_tables([largest, rows]).sort_by(order).slice(0, n_named)
-        ids, loads, distinct = self.task.count(counted)
-        known = {row["id"]: row for row in largest.to_pylist()}
-        plan = Plan(
-            columns=dict(self.columns),
-            workers=self.task.workers,
-            salt=self.task.salt,
-            content=self.content,
-            sampled=loads.sampled,
-            distinct=distinct,
-            sources=sources,
-            totals=(),
-            keys=tuple(
-                _planned(known[number], load)
-                for number, load in zip(ids.view(np.int64).tolist(), loads.loads, strict=True)
-            ),
-        )
-        yield pa.RecordBatch.from_pydict({"plan": [plan.levelled(loads, self.task.pieces(loads)).to_json()]})
-
-    def _identified(self, rows: pa.Table) -> NDArray[np.int64]:
-        """Return what the task counts by."""
-        ids: NDArray[np.int64] = rows["hash"].to_numpy()
-        if self.task.salt is None:
-            ids = (ids & ~_LOWER) | (rows["spark_hash"].to_numpy().astype(np.int64) & _LOWER)
-        return ids
-
-
-def _planned(counted: Mapping[str, Any], load: float) -> PlannedKey:
-    # The sum of a random sign per content, squared, is on average the sum of squares of how often each occurs.
-    rows = counted["rows"]
-    squares = [(rows - 2 * ones) ** 2 for ones in counted["ones"] or ()]
-    variety = rows * rows / max(rows, sum(squares) / len(squares)) if squares and rows else 0.0
-    return PlannedKey(
-        key=(counted["name"] or b"").decode(errors="replace"),
-        hash=counted["hash"],
-        spark_hash=counted["spark_hash"],
-        rows=float(load),
-        variety=variety,
-        workers=(),
-        shares=(),
-    )
 
 
 def _short(name: str, width: int) -> str:

@@ -16,10 +16,11 @@ from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.groupings import Auto, Even, Grouping, Key, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
-from skewless.salting import owners, planner, planning_task, salts, slots, table
+from skewless.salting import owners, plan_task, planner, planning_task, salts, slots, table
 from skewless.salting import plan as plans
 from skewless.salting.owners import RANGES_PER_WORKER, Owners
-from skewless.salting.plan import Plan, PlanTask
+from skewless.salting.plan import Plan
+from skewless.salting.plan_task import BITS, PlanTask
 from skewless.salting.planning_task import Task
 from skewless.spark.columns import require_column, require_keys, shuffle_partitions
 from skewless.spark.grouping_plan import GroupingPlan
@@ -34,16 +35,9 @@ SAMPLE: Final = 0.02
 
 _MOST_WORKERS: Final = 1 << 16
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
-_ROWS: Final = "rows"
-_NAME: Final = "name"
-_SOURCE: Final = "source"
-_SPARK_HASH: Final = "spark_hash"
-_CONTENT: Final = "content"
-_ONES: Final = "ones"
-_BITS: Final = 8  # of the hash of a row's content, by which its variety is estimated
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
-for _module in (skewless.errors, owners, planner, planning_task, salts, slots, table, plans):
+for _module in (skewless.errors, owners, planner, planning_task, plan_task, salts, slots, table, plans):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 
@@ -152,26 +146,29 @@ def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed
     content = content_columns(df, keys)
     columns = {
         HASH: key_hash(df, keys),
-        _SPARK_HASH: sf.hash(*identified(df, keys)),
-        _NAME: name,
-        _SOURCE: sf.spark_partition_id() + 1,
-        _CONTENT: content_hash(seed, content),
+        "spark_hash": sf.hash(*identified(df, keys)),
+        "name": name.cast("binary"),
+        "source": sf.spark_partition_id() + 1,
+        # what is alike where there are no columns has no variety
+        "content": content_hash(seed, content).bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint"),
     }
-    rows = _sampled(df.select(*(column.alias(name) for name, column in columns.items())), sample, seed)
-    ones = [sf.sum(sf.shiftright(_CONTENT, bit).bitwiseAND(sf.lit(1))) for bit in range(_BITS if content else 0)]
-    counts = rows.groupBy(HASH).agg(
-        sf.min(_SPARK_HASH).alias(_SPARK_HASH),
-        sf.count("*").alias(_ROWS),
-        sf.min(_NAME).cast("binary").alias(_NAME),
-        sf.max(_SOURCE).cast("bigint").alias(_SOURCE),
-        sf.array(*ones).cast("array<bigint>").alias(_ONES),
-    )
+    rows = _sampled(df, sample, seed).select(*(column.alias(name) for name, column in columns.items()))
+    counted = rows if sample < 1 else _counted_keys(rows)
     planning = PlanTask(columns=_columns(df, keys), content=tuple(content), task=replace(task, sampled=sample))
-    planned = counts.repartition(1).mapInArrow(planning, "plan string").first()
+    planned = counted.repartition(1).mapInArrow(planning, "plan string").first()
     if planned is None:  # no task runs where Spark knows that there are no rows
         (nothing,) = planning(iter(()))
         return Plan.from_json(nothing.column(0)[0].as_py())
     return Plan.from_json(planned["plan"])
+
+
+def _counted_keys(rows: DataFrame) -> DataFrame:
+    # bits are counted from the highest, as NumPy unpacks them
+    bits = range(BITS - 1, -1, -1)
+    ones = [sf.sum(sf.shiftright("content", bit).bitwiseAND(sf.lit(1))) for bit in bits]
+    return rows.groupBy(HASH).agg(
+        sf.min("spark_hash"), sf.min("name"), sf.max("source"), sf.count("*"), sf.array(*ones).cast("array<bigint>")
+    )
 
 
 def _own_task(workers: int) -> Task:
@@ -307,7 +304,7 @@ def plan_table(df: DataFrame, keys: Sequence[str], task: Task, learning: Learnin
 def _counted(df: DataFrame, keys: Sequence[str], sample: float, seed: int) -> DataFrame:
     """Return the hashes of sampled keys, or those of all keys with the rows of each, in one partition."""
     hashes = _sampled(df.select(key_hash(df, keys).alias(HASH)), sample, seed)
-    counted = hashes if sample < 1 else hashes.groupBy(HASH).agg(sf.count("*").alias(_ROWS))
+    counted = hashes if sample < 1 else hashes.groupBy(HASH).agg(sf.count("*"))
     return counted.repartition(1)
 
 
