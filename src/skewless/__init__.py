@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from skewless.processors import KeyState, Processor
     from skewless.salting.plan import Plan
     from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
-    from skewless.spark import Grouped, Windowed, diagnose, explain, group, plan_keys, repartition, ship
+    from skewless.spark import Grouped, Over, Windowed, diagnose, explain, group, over, plan_keys, repartition, ship
     from skewless.storage.ledger import Ledger
     from skewless.streams import (
         STREAMS,
@@ -130,6 +130,7 @@ _HOMES: Final = {
     "Min": "skewless.combiners",
     "Modulo": "skewless.groupings",
     "Observer": "skewless.observing",
+    "Over": "skewless.spark",
     "PartialKey": "skewless.groupings",
     "Plan": "skewless.salting.plan",
     "PopularityAware": "skewless.groupings",
@@ -164,6 +165,7 @@ _HOMES: Final = {
     "hash_keys": "skewless.hashing",
     "make_grouping": "skewless.groupings",
     "make_stream": "skewless.streams",
+    "over": "skewless.spark",
     "plan_keys": "skewless.spark",
     "repartition": "skewless.spark",
     "ship": "skewless.spark",
@@ -212,6 +214,7 @@ __all__ = [
     "Min",
     "Modulo",
     "Observer",
+    "Over",
     "PartialKey",
     "Plan",
     "PopularityAware",
@@ -247,6 +250,7 @@ __all__ = [
     "hash_keys",
     "make_grouping",
     "make_stream",
+    "over",
     "plan_keys",
     "repartition",
     "ship",

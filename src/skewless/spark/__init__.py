@@ -15,23 +15,38 @@ if TYPE_CHECKING:
     from skewless.spark.explanation import explain
     from skewless.spark.grouped import Grouped, Windowed, group
     from skewless.spark.key_counts import diagnose
+    from skewless.spark.over import Over, over
     from skewless.spark.planning import plan_keys, repartition
     from skewless.storage.ledger import Ledger
 
 _HOMES: Final = {
     "Grouped": "skewless.spark.grouped",
     "Ledger": "skewless.storage.ledger",
+    "Over": "skewless.spark.over",
     "Windowed": "skewless.spark.grouped",
     "diagnose": "skewless.spark.key_counts",
     "explain": "skewless.spark.explanation",
     "group": "skewless.spark.grouped",
+    "over": "skewless.spark.over",
     "plan_keys": "skewless.spark.planning",
     "repartition": "skewless.spark.planning",
     "ship": "skewless.spark.deploy.session",
 }
 _OLDEST: Final = (4, 3)  # has repartitionById, arrow_udf and the guards against retried tasks
 
-__all__ = ["Grouped", "Ledger", "Windowed", "diagnose", "explain", "group", "plan_keys", "repartition", "ship"]
+__all__ = [
+    "Grouped",
+    "Ledger",
+    "Over",
+    "Windowed",
+    "diagnose",
+    "explain",
+    "group",
+    "over",
+    "plan_keys",
+    "repartition",
+    "ship",
+]
 
 
 def _require_pyspark() -> None:

@@ -35,7 +35,10 @@ _WORKS: Final = {
     "agg": re.compile(r"MapInArrow Work\("),
     "stateful": re.compile(r"MapInArrow StatefulWork\("),
     "apply": re.compile(r"FlatMapGroupsInPandas \[skewless_(?:worker|slot)\w*#"),
+    "over": re.compile(r"Window \[.*, \[[^\[\]]*\bskewless_slot#\d+[^\[\]]*\], \[[^\[\]]*\]$"),
 }
+_CARRIED: Final = re.compile(r"\w+Join\b.*\bskewless_carried_\d+#")
+_COPIES: Final = "skewless_copy#"  # rows of neighbouring pieces, in a union with the rows
 _CHOSEN: Final = re.compile(r"\bskewless_(?:route|id|slot|worker)\w*[#(]")
 _CHANGED: Final = re.compile(r"AQEShuffleRead|Exchange|Coalesce")
 _NO_WORK: Final = re.compile(r"Project|Filter|Sort|AQEShuffleRead|\w+QueryStage|\w+ToRow|InMemory")
@@ -63,7 +66,7 @@ class Operator:
     Parameters
     ----------
     name : str
-        "agg", "apply", "stateful" or "repartition".
+        "agg", "apply", "stateful", "over" or "repartition".
     way : str
         How rows get to their workers.
     findings : tuple of (str, str)
@@ -116,7 +119,7 @@ def explain(df: DataFrame) -> None:
     Parameters
     ----------
     df : DataFrame
-        The result of `repartition`, `agg`, `apply` or `stateful`, or a query on top of it.
+        The result of `repartition`, `agg`, `apply`, `stateful` or `over`, or a query on top of it.
     """
     print(explained(read_plan(df)))  # noqa: T201 - as DataFrame.explain does
 
@@ -198,9 +201,11 @@ class _Finder:
             self._check_that_used()
         else:
             findings.append(("work", f"{_node_name(self.plan.nodes[self.work])}, on the workers"))
-            findings.append(
-                ("merge", _merged(self.plan, self.work) if name == "agg" else "none: workers have whole groups")
-            )
+            if name == "over":
+                findings.append(("carry", self._carried()))
+            else:
+                whole = "none: workers have whole groups"
+                findings.append(("merge", _merged(self.plan, self.work) if name == "agg" else whole))
             between = self._between(self.work)
             if any(_CHANGED.match(self.plan.nodes[node]) for node in between):
                 self.problems.append("the partitions of the workers are changed before the work starts")
@@ -211,13 +216,24 @@ class _Finder:
         """Return the nodes between the exchange and where its rows come from: another exchange, a join, a file…"""
         node = self.exchange
         while children := self.plan.children(node):
-            if len(children) > 1 and not _LOOK_UP.match(self.plan.nodes[node]):
+            if len(children) > 1 and not (_LOOK_UP.match(self.plan.nodes[node]) or self._has_copies(node)):
                 return
             node = children[0]
             text = self.plan.nodes[node]
             if text.startswith("Exchange") and not _OF_LOOK_UP.match(text):
                 return
             yield node
+
+    def _has_copies(self, node: int) -> bool:
+        return _COPIES in self.plan.nodes[self.plan.children(node)[-1]]
+
+    def _carried(self) -> str:
+        """Return what a piece gets to know of those around it."""
+        above = (self.plan.nodes[node] for node in self.plan.above(self.exchange))
+        found = ["what came before, in a small table"] if any(map(_CARRIED.match, above)) else []
+        copies = any(self._has_copies(node) for node in [self.exchange, *self.sending] if self.plan.children(node))
+        found += ["copies of the rows around a piece"] if copies else []
+        return " and ".join(found) or "nothing"
 
     def _work(self) -> int | None:
         for node in self.plan.above(self.exchange):
@@ -279,6 +295,8 @@ class _Finder:
 
     def _source(self, table: str) -> str | None:
         planned, sample = _PLANNED.search(table), _SAMPLE.search(table)
+        if planned is None and "skewless_cut_0#" in table:
+            return "made when over was called; its plan shows hot keys and balance"
         if planned is None:
             return "at hand (learn_from); print it to see hot keys and balance" if table else None
         if planned[2] is not None:

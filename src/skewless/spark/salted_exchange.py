@@ -67,7 +67,7 @@ class Salting:
         return salted.select(*df.columns, SLOT, HASH).repartition(self.workers, SLOT)
 
     def _salted(self, df: DataFrame, content: list[str]) -> DataFrame:
-        at_home = sf.hash(sf.col(HASH).bitwiseXOR(sf.lit(int(make_salt(self.seed).astype("int64")))))
+        at_home = home_slot(sf.col(HASH), self.seed)
         if self.table is None and not self.spread:
             return df.withColumn(SLOT, at_home)
         if self.table is not None and self.whole:
@@ -96,6 +96,11 @@ class Salting:
             df = _looked_up(df, range_of(sf.col(HASH), self.n_ranges), table, _OF_RANGE)
             found.append(_OF_RANGE)
         return df.withColumn(_PIECES, sf.coalesce(*found))
+
+
+def home_slot(hashed: Column, seed: int) -> Column:
+    """Return the slot of a key that no plan names, from its hash."""
+    return sf.hash(hashed.bitwiseXOR(sf.lit(int(make_salt(seed).astype("int64")))))
 
 
 def range_of(hashed: Column, n_ranges: int) -> Column:

@@ -1,0 +1,287 @@
+"""Window functions over pieces: Spark's own in each piece, and a small table of what is carried from piece to piece.
+
+Rows are exchanged once, by the slots of their pieces. What must be known of the pieces before is aggregated in the tasks
+that read the rows, combined over the pieces of each key in their order, and looked up by the rows. Functions that look
+at neighbouring rows get copies of the rows around their piece, which are removed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from skewless.spark.keys import contains
+from skewless.spark.order_cuts import TIE, OrderCuts
+from skewless.spark.ordering import natural_key
+from skewless.spark.salted_exchange import SLOT
+from skewless.spark.window_functions import (
+    FIRSTS,
+    LASTS,
+    VALUES,
+    Computation,
+    Pieces,
+    Way,
+    Windows,
+    reach,
+)
+from skewless.windows import First, Last, WindowFunction
+
+_PHASE: Final = "skewless_phase"  # of a row in its piece: copies of rows before, its own rows, copies of rows after
+_BEFORE, _OWN, _AFTER = range(3)
+_NUMBER: Final = "skewless_number"
+_COPY: Final = "skewless_copy"
+_CARRIED: Final = "skewless_carried"
+_OBJECTS: Final = "skewless_objects"
+_GATHERED: Final = "skewless_gathered"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OrderedPieces:
+    """Functions over the partitions of a DataFrame, some of which are cut.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows, with names that are safe.
+    names : mapping of str to str
+        These names, by those that the user knows.
+    keys : tuple of str
+        The partition columns.
+    order : tuple of str
+        The order columns.
+    cuts : OrderCuts
+        Where partitions are cut.
+    functions : tuple of WindowFunction
+        What is computed.
+    computation : Computation
+        Computes the functions.
+    """
+
+    df: DataFrame
+    names: Mapping[str, str]
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+    cuts: OrderCuts
+    functions: tuple[WindowFunction, ...]
+    computation: Computation
+
+    def compute(self) -> tuple[DataFrame, list[Column]]:
+        """Return the rows with all that the results follow from, and the results."""
+        own = [*self.df.columns, SLOT, *([TIE] if self._told_apart_by else [])]
+        rows = self._slotted(cut_only=False).select(*own)
+        if self._spans:
+            rows = rows.withColumn(_PHASE, sf.lit(_OWN)).unionByName(self._copies(own))
+        rows = rows.repartition(self.cuts.plan.workers, SLOT)
+        # Whoever tells ties apart sorts by more columns, and comes first: the others find their rows sorted then.
+        for level in ("by_row", "by_peers"):
+            columns = {name: column for way in self._ways for name, column in getattr(way, level).items()}
+            rows = rows.select("*", *(column.alias(name) for name, column in columns.items()))
+        if self._spans:
+            rows = rows.where(sf.col(_PHASE) == _OWN)
+        carried = {name: column for way in self._ways for name, column in way.carried.items()}
+        if carried:
+            rows = self._looked_up(rows, self._pieces, carried)
+        of_values = {name: column for way in self._ways for name, column in way.of_values.items()}
+        if of_values:
+            rows = self._looked_up(rows, self._values, of_values)
+        return rows, [way.result for way in self._ways]
+
+    @cached_property
+    def _ways(self) -> list[Way]:
+        on_pieces = Window.partitionBy(*self.keys).orderBy(SLOT)
+        pieces = Pieces(
+            before=on_pieces.rowsBetween(Window.unboundedPreceding, -1),
+            whole=on_pieces.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing),
+        )
+        return [
+            self.computation.way(function, f"skewless_f{number}", self._windows, pieces)
+            for number, function in enumerate(self.functions)
+        ]
+
+    @property
+    def _windows(self) -> Windows:
+        phase = [_PHASE] if self._spans else []
+        piece = Window.partitionBy(*self.keys, SLOT, *phase)
+        spanning = Window.partitionBy(*self.keys, SLOT)
+        return Windows(
+            rows=piece.orderBy(*self._sorted, *self._tie_broken),
+            peers=piece.orderBy(*self._sorted),
+            spanning=spanning.orderBy(*phase, *self._sorted, *self._tie_broken),
+        )
+
+    @property
+    def _sorted(self) -> list[Column]:
+        return [column.sorted(sf.col(name)) for column, name in zip(self.cuts.order, self.order, strict=True)]
+
+    @property
+    def _tie_broken(self) -> list[Column]:
+        if not self._told_apart_by:
+            return []
+        natural = natural_key(self.cuts.order, self.order)
+        return [sf.col(TIE).desc() if natural is not None and natural[1] else sf.col(TIE).asc()]
+
+    @property
+    def _spans(self) -> bool:
+        """Whether a function looks at rows around the current one."""
+        return any(any(reach(function)) for function in self.functions)
+
+    @property
+    def _reach(self) -> tuple[int, int]:
+        """How many rows before and after the current one functions look at."""
+        before, after = zip(*map(reach, self.functions), strict=True)
+        return max(before), max(after)
+
+    @property
+    def _bordering(self) -> list[str]:
+        """The columns of the rows at the borders of pieces that functions read."""
+        found = (
+            self.names[column]
+            for function in self.functions
+            if any(reach(function)) or isinstance(function, First | Last)
+            for column in function.columns
+        )
+        return list(dict.fromkeys(found))
+
+    @property
+    def _told_apart_by(self) -> list[str]:
+        """The columns that tell rows apart that tie: which of them is the last one of a piece is decided once."""
+        kinds = {field.name: field.dataType for field in self.df.schema}
+        return [
+            name
+            for name in self._bordering
+            if not contains(kinds[name], lambda part: isinstance(part, MapType | VariantType))
+        ]
+
+    def _slotted(self, *, cut_only: bool) -> DataFrame:
+        return self.cuts.slotted(self.df, self.keys, self.order, told_apart_by=self._told_apart_by, cut_only=cut_only)
+
+    @property
+    def _pieces(self) -> DataFrame:
+        """The pieces of keys that are cut, one row each."""
+        rows, aggregates = self._slotted(cut_only=True), {}
+        for way in self._ways:
+            aggregates.update(way.pieces)
+        n_before, n_after = self._reach
+        n_firsts = max(n_after, any(isinstance(function, First) for function in self.functions))
+        n_lasts = max(n_before, any(isinstance(function, Last) for function in self.functions))
+        if n_firsts or n_lasts:
+            natural = natural_key(self.cuts.order, self.order)
+            if natural is None:  # only a sort can tell
+                number = sf.row_number().over(
+                    Window.partitionBy(*self.keys, SLOT).orderBy(*self._sorted, *self._tie_broken)
+                )
+                rows = rows.repartition(self.cuts.plan.workers, SLOT).withColumn(_NUMBER, number)
+                natural = [sf.col(_NUMBER)], False
+            by = sf.struct(*natural[0], *([TIE] if self._told_apart_by else []))
+            least, greatest = (sf.max_by, sf.min_by) if natural[1] else (sf.min_by, sf.max_by)
+            row = sf.struct(*self._copied)
+            if n_firsts:
+                aggregates[FIRSTS] = least(row, by, n_firsts)
+            if n_lasts:
+                aggregates[LASTS] = greatest(row, by, n_lasts)
+            # Spark would sort the rows of each task by piece to find them, unless an aggregate needs objects.
+            aggregates[_OBJECTS] = sf.collect_list(sf.lit(None).cast("int"))
+        pieces = rows.groupBy(*self.keys, SLOT).agg(*(column.alias(name) for name, column in aggregates.items()))
+        if not (self._spans and any(way.carried for way in self._ways)):
+            return pieces
+        # Two look at this table. Gathered like this, nothing can be removed from it for one of them, so that Spark
+        # computes it once for both.
+        others = [name for name in pieces.columns if name not in self.keys]
+        gathered = pieces.groupBy(*self.keys).agg(sf.collect_list(sf.struct(*others)).alias(_GATHERED))
+        return gathered.select(*self.keys, sf.inline(_GATHERED))
+
+    @property
+    def _values(self) -> DataFrame:
+        """The number of different values of the order columns in each piece."""
+        rows = self._slotted(cut_only=True).select(*self.keys, SLOT, sf.struct(*self.order).alias(_GATHERED))
+        return rows.distinct().groupBy(*self.keys, SLOT).agg(sf.count("*").alias(VALUES))
+
+    @property
+    def _copied(self) -> list[str]:
+        """The columns that copies of rows have."""
+        ties = [TIE] if self._told_apart_by else []
+        return [*dict.fromkeys([*self.order, *self._bordering]), *ties]
+
+    def _copies(self, columns: Sequence[str]) -> DataFrame:
+        """Return copies of the rows around each piece, in that piece; columns that nobody reads are null, if they can."""
+        on_pieces = Window.partitionBy(*self.keys).orderBy(SLOT)
+        n_before, n_after = self._reach
+        around = []
+        if n_before:  # no piece is empty: as many pieces have as many rows
+            lasts = sf.collect_list(LASTS).over(on_pieces.rowsBetween(-n_before, -1))
+            around.append(_phased(sf.slice(sf.flatten(sf.reverse(lasts)), 1, n_before), _BEFORE))
+        if n_after:
+            firsts = sf.collect_list(FIRSTS).over(on_pieces.rowsBetween(1, n_after))
+            around.append(_phased(sf.slice(sf.flatten(firsts), 1, n_after), _AFTER))
+        copied = self._pieces.select(*self.keys, SLOT, sf.concat(*around).alias(_COPY))
+        copied = copied.select(*self.keys, SLOT, sf.explode(_COPY).alias(_COPY))
+        fields = {field.name: field for field in self.df.schema}
+        values = []
+        for name in columns:
+            if name in {*self.keys, SLOT}:
+                values.append(sf.col(name))
+                continue
+            value = sf.col(_COPY)["row"][name] if name in self._copied else sf.lit(None).cast(fields[name].dataType)
+            filler = None if name not in fields or fields[name].nullable else _filler(fields[name].dataType)
+            values.append((value if filler is None else sf.coalesce(value, filler)).alias(name))
+        return copied.select(*values, sf.col(_COPY)[_PHASE].alias(_PHASE))
+
+    def _looked_up(self, rows: DataFrame, pieces: DataFrame, carried: Mapping[str, Column]) -> DataFrame:
+        """Add what is carried to the rows of keys that are cut; it is null for others."""
+        table = pieces.select(*self.keys, SLOT, *(column.alias(name) for name, column in carried.items()))
+        renamed = {name: f"{_CARRIED}_{number}" for number, name in enumerate([*self.keys, SLOT])}
+        table = table.select(*(sf.col(name).alias(renamed.get(name, name)) for name in table.columns))
+        condition = sf.col(SLOT) == sf.col(renamed[SLOT])
+        for key in self.keys:
+            condition &= sf.col(key).eqNullSafe(sf.col(renamed[key]))
+        return rows.join(sf.broadcast(table), condition, "left").drop(*renamed.values())
+
+
+def _phased(rows: Column, phase: int) -> Column:
+    return sf.transform(rows, lambda row: sf.struct(sf.lit(phase).alias(_PHASE), row.alias("row")))
+
+
+def _filler(kind: DataType) -> Column | None:
+    """Return some value of a type, for columns that are declared to have no nulls; None where there is none at hand."""
+    if isinstance(kind, StructType):
+        fields = {field.name: _filler(field.dataType) for field in kind}
+        known = [value.alias(name) for name, value in fields.items() if value is not None]
+        return sf.struct(*known) if len(known) == len(fields) else None
+    simple: dict[type[DataType], Column] = {
+        ArrayType: sf.array(),
+        MapType: sf.create_map(),
+        StringType: sf.lit(""),
+        BinaryType: sf.lit(bytearray()),
+        BooleanType: sf.lit(False),
+        DecimalType: sf.lit(Decimal(0)),
+        NumericType: sf.lit(0),
+        DateType: sf.lit(date(1970, 1, 1)),
+        TimestampType: sf.lit(date(1970, 1, 1)),
+        TimestampNTZType: sf.lit(date(1970, 1, 1)),
+        DayTimeIntervalType: sf.lit(timedelta(0)),
+    }
+    value = next((value for base, value in simple.items() if isinstance(kind, base)), None)
+    return None if value is None else value.cast(kind)

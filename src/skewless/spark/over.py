@@ -1,0 +1,218 @@
+"""Window functions whose hot partitions are cut by order, so that no task has to sort all rows of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from skewless.errors import ColumnError, ConfigurationError
+from skewless.hashing import make_salt
+from skewless.salting.order_plan import OrderPlan
+from skewless.salting.plan import Plan
+from skewless.salting.planning_task import Task
+from skewless.spark.columns import require_keys, same_name
+from skewless.spark.explanation import explain
+from skewless.spark.merge import quoted, safe_names
+from skewless.spark.order_cuts import OrderCuts, plan_cuts
+from skewless.spark.ordered_pieces import OrderedPieces
+from skewless.spark.ordering import OrderColumn, read_order
+from skewless.spark.planning import SAMPLE, is_comparable, plan_now, require_sample, require_teacher, workers_of
+from skewless.spark.window_functions import Computation, Windows
+from skewless.windows import WindowFunction
+
+
+def over(
+    df: DataFrame,
+    *partition_by: str,
+    order_by: str | Column | Sequence[str | Column],
+    workers: int | None = None,
+    sample: float = SAMPLE,
+    learn_from: Plan | DataFrame | None = None,
+    seed: int = 0,
+) -> Over:
+    """Partition and order the rows of a batch DataFrame for window functions.
+
+    Partitions that are larger than a worker's share are cut into ranges of the order columns; all others, and all of
+    them if there is no such partition, are Spark's own windows.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows. They are read several times, to plan, to carry and to compute, and must be the same each time: an
+        input that is expensive to compute, or random, should be cached or written first. Not a stream.
+    partition_by : str
+        The partition columns; null is a value.
+    order_by : str, Column, or a sequence of them
+        The order of the rows, as Spark's `orderBy` takes it: names, or columns with a direction such as
+        `sf.desc("ts")`; no expressions. Nulls come first if ascending, last if descending, unless they say otherwise.
+    workers : int, optional
+        The number of partitions that rows are exchanged to. Default: `spark.sql.shuffle.partitions`.
+    sample : float
+        Fraction of the rows that are counted to find hot keys; 1.0 counts all of them.
+    learn_from : Plan or DataFrame, optional
+        A plan of `plan_keys`, or a DataFrame whose keys are counted instead. Where hot keys are cut is always found
+        from the rows themselves.
+    seed : int
+        Seed of the samples and of the hash.
+
+    Examples
+    --------
+    `over(df, "customer", order_by="ts").select(n=RowNumber(), before=Lag("amount"), spent=Running(Sum("amount")))`
+    """
+    if df.isStreaming:
+        raise ConfigurationError(
+            "over needs all rows of a partition to order them, and a stream never has all of them",
+            subject="df",
+            hint="use group(…).stateful(…, order_by=…) for ordered work on a stream, or foreachBatch",
+        )
+    require_keys(df, partition_by, "over")
+    require_sample(sample)
+    require_teacher(df, partition_by, learn_from)
+    return Over(
+        df=df,
+        keys=partition_by,
+        order=read_order(df, order_by),
+        workers=workers_of(df.sparkSession, workers),
+        sample=sample,
+        learn_from=learn_from,
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Over:
+    """Rows in partitions and in order, made by `over`: `select` computes window functions.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    keys : tuple of str
+        The partition columns.
+    order : tuple of OrderColumn
+        What rows are sorted by.
+    workers : int
+        The number of partitions that rows are exchanged to.
+    sample : float
+        Fraction of the rows that are counted.
+    learn_from : Plan or DataFrame, optional
+        What to count the keys of instead.
+    seed : int
+        Seed of the samples and of the hash.
+    """
+
+    df: DataFrame
+    keys: tuple[str, ...]
+    order: tuple[OrderColumn, ...]
+    workers: int
+    sample: float = SAMPLE
+    learn_from: Plan | DataFrame | None = None
+    seed: int = 0
+
+    def select(self, **functions: WindowFunction) -> DataFrame:
+        """Return all columns and the functions, under these names.
+
+        Planning runs at once, by one or two small jobs, and is used by every further call; the result is lazy.
+
+        Parameters
+        ----------
+        functions : WindowFunction
+            What to compute, under which names.
+        """
+        self._check(functions)
+        if not self._cuts.plan.keys:
+            return self._by_spark(functions)
+        pieces = OrderedPieces(
+            df=self._renamed,
+            names=self._names,
+            keys=tuple(self._names[key] for key in self.keys),
+            order=self._order_names,
+            cuts=self._cuts,
+            functions=tuple(functions.values()),
+            computation=Computation(df=self.df, names=self._names),
+        )
+        rows, results = pieces.compute()
+        named = [result.alias(name) for name, result in zip(functions, results, strict=True)]
+        return rows.select(
+            *(sf.col(new).alias(old) for old, new in zip(self.df.columns, self._safe, strict=True)), *named
+        )
+
+    def explain(self, **functions: WindowFunction) -> None:
+        """Print which partitions are cut, how even workers are going to be, and what Spark makes of the query.
+
+        Parameters
+        ----------
+        functions : WindowFunction
+            What to compute, as in `select`.
+        """
+        result = self.select(**functions)
+        print(self.plan)  # noqa: T201 - as DataFrame.explain does
+        explain(result)
+
+    @property
+    def plan(self) -> OrderPlan:
+        """Which partitions are cut; made when it is needed for the first time."""
+        return self._cuts.plan
+
+    @cached_property
+    def _cuts(self) -> OrderCuts:
+        """The cuts: made once, for all who look."""
+        none = OrderCuts(
+            plan=OrderPlan(workers=self.workers, keys=(), plain=(), loads=()), order=self.order, values=pa.table({})
+        )
+        if self.workers == 1 or not is_comparable(self.df, self.keys):
+            return none
+        task = Task(workers=self.workers, salt=int(make_salt(self.seed)))
+        if isinstance(self.learn_from, Plan):
+            counted = self.learn_from.for_workers(task.workers, task.salt)
+        else:
+            teacher = self.df if self.learn_from is None else self.learn_from
+            counted = plan_now(teacher, self.keys, task, self.sample, self.seed)
+        keys = [self._names[key] for key in self.keys]
+        return plan_cuts(self._renamed, keys, self.order, self._order_names, counted, self.seed)
+
+    @property
+    def _safe(self) -> list[str]:
+        return safe_names(self.df.columns)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return dict(zip(self.df.columns, self._safe, strict=True))
+
+    @property
+    def _order_names(self) -> tuple[str, ...]:
+        return tuple(self._names[column.name] for column in self.order)
+
+    @cached_property
+    def _renamed(self) -> DataFrame:
+        return self.df.toDF(*self._safe)
+
+    def _check(self, functions: dict[str, WindowFunction]) -> None:
+        if not functions:
+            raise ConfigurationError(
+                "select computes window functions; got none", subject="functions", hint="write select(n=RowNumber())"
+            )
+        computation = Computation(df=self.df, names=self._names)
+        for name, function in functions.items():
+            for column in self.df.columns:
+                if same_name(self.df.sparkSession, name, column):
+                    raise ColumnError(
+                        f"there is a column {column!r} already", value=name, hint="use another name, or drop it first"
+                    )
+            computation.check(function)
+
+    def _by_spark(self, functions: dict[str, WindowFunction]) -> DataFrame:
+        names = {name: name for name in self.df.columns}
+        computation = Computation(df=self.df, names=names)
+        ordered = Window.partitionBy(*(sf.col(quoted(key)) for key in self.keys)).orderBy(
+            *(column.sorted(sf.col(quoted(column.name))) for column in self.order)
+        )
+        windows = Windows(rows=ordered, peers=ordered, spanning=ordered)
+        return self.df.select(
+            "*", *(computation.plain(function, windows).alias(name) for name, function in functions.items())
+        )
