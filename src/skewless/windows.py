@@ -1,6 +1,6 @@
 """Window functions for `over`: what is computed for each row from the rows of its partition, in their order.
 
-These are descriptions; `skewless.spark.over` computes them. Results are those of Spark's own functions, ties included.
+These are descriptions; `over` computes them. Results are those of Spark's own functions, ties included.
 """
 
 from __future__ import annotations

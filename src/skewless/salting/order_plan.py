@@ -104,18 +104,14 @@ class OrderPlan:
     def __str__(self) -> str:
         rows = sum(self.plain)
         before, after = (
-            100 * (max(loads, default=0) * self.workers / rows - 1) if rows else 0.0
-            for loads in (self.plain, self.loads)
+            100 * (max(loads) * self.workers / rows - 1) if rows else 0.0 for loads in (self.plain, self.loads)
+        )
+        summary = (
+            f"{rows:,.0f} rows on {self.workers} workers. The busiest worker is {before:.1f} % above the mean with "
         )
         if not self.keys:
-            return (
-                f"{rows:,.0f} rows on {self.workers} workers: no key is worth a cut, the busiest worker is {before:.1f} % "
-                "above the mean. This is Spark's own window."
-            )
-        lines = [
-            f"{rows:,.0f} rows on {self.workers} workers. The busiest worker is {before:.1f} % above the mean with Spark's "
-            f"own window, {after:.1f} % with this plan: {self.n_cuts} cuts by order."
-        ]
+            return f"{summary}Spark's own window, which is what this is: no key is worth a cut."
+        lines = [f"{summary}Spark's own window, {after:.1f} % with this plan: {self.n_cuts} cuts by order."]
         for key in self.keys[:_SHOWN]:
             where = f"cut in {len(key.slots)}" if len(key.slots) > 1 else f"moved to worker {key.workers[0]}"
             lines.append(f"  {key.key}: {key.rows / max(rows, 1):.2%} of the rows, {where}")
@@ -182,7 +178,7 @@ def plan_by_order(
         workers += wanted.workers[own][[0, *(number + 1 for number in chosen)]].tolist()
         if sizes.max() > _UNEVEN * wanted.amounts[own].max():
             remarks.append(
-                f"{names[key]}: {sizes.max():,.0f} rows stay in one piece, since too many of them are equal in the order"
+                f"{names[key]}: {sizes.max():,.0f} rows stay in one piece: too many of them are equal in the order"
             )
     pieces = Pieces(keys=np.array(keys, np.int64), workers=np.array(workers, np.int64), amounts=np.array(amounts))
     loads = pieces.loads(of)

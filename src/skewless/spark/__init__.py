@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from skewless.spark.explanation import explain
     from skewless.spark.grouped import Grouped, Windowed, group
     from skewless.spark.key_counts import diagnose
-    from skewless.spark.over import Over, over
+    from skewless.spark.ordered import Over, over
     from skewless.spark.planning import plan_keys, repartition
     from skewless.storage.ledger import Ledger
 
 _HOMES: Final = {
     "Grouped": "skewless.spark.grouped",
     "Ledger": "skewless.storage.ledger",
-    "Over": "skewless.spark.over",
+    "Over": "skewless.spark.ordered",
     "Windowed": "skewless.spark.grouped",
     "diagnose": "skewless.spark.key_counts",
     "explain": "skewless.spark.explanation",
     "group": "skewless.spark.grouped",
-    "over": "skewless.spark.over",
+    "over": "skewless.spark.ordered",
     "plan_keys": "skewless.spark.planning",
     "repartition": "skewless.spark.planning",
     "ship": "skewless.spark.deploy.session",

@@ -144,8 +144,10 @@ def _work(text: str) -> str | None:
 
 def _is_exchanged(plan: PhysicalPlan, work: int) -> bool:
     """Whether the rows of a work come from an exchange of skewless, be it another's that is reused."""
+    own = _work(plan.nodes[work])
     for node in plan.below(work):
-        if _work(plan.nodes[node]) is not None:
+        other = _work(plan.nodes[node])
+        if other is not None and not own == other == "over":  # windows follow one another
             return False
         if _EXCHANGE.search(plan.nodes[node]):
             return True

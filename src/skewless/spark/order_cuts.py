@@ -158,7 +158,7 @@ def plan_cuts(
     if not cut:
         plan = OrderPlan(workers=of.n_workers, keys=(), plain=counted.totals, loads=counted.totals)
         return OrderCuts(plan=plan, order=tuple(order), values=pa.table({}), seed=seed)
-    rates = [min(1.0, PER_PIECE * (fractions(wanted, key).size + 1) / of.loads[key]) for key in cut]
+    rates = [min(1.0, PER_PIECE * (fractions(wanted, key).size + 1) / float(of.loads[key])) for key in cut]
     ids = [int(hashes[key].view(np.int64)) for key in cut]
     found = _places(
         df.select(key_hash(df, keys).alias(_ID), *names),

@@ -1,8 +1,8 @@
 """Window functions over pieces: Spark's own in each piece, and a small table of what is carried from piece to piece.
 
-Rows are exchanged once, by the slots of their pieces. What must be known of the pieces before is aggregated in the tasks
-that read the rows, combined over the pieces of each key in their order, and looked up by the rows. Functions that look
-at neighbouring rows get copies of the rows around their piece, which are removed again.
+Rows are exchanged once, by the slots of their pieces. What must be known of the pieces before is aggregated in the
+tasks that read the rows, combined over the pieces of each key in their order, and looked up by the rows. Functions that
+look at neighbouring rows get copies of the rows around their piece, which are removed again.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ class OrderedPieces:
     @property
     def _pieces(self) -> DataFrame:
         """The pieces of keys that are cut, one row each."""
-        rows, aggregates = self._slotted(cut_only=True), {}
+        rows = self._slotted(cut_only=True)
+        aggregates: dict[str, Column] = {}
         for way in self._ways:
             aggregates.update(way.pieces)
         n_before, n_after = self._reach
@@ -226,7 +227,7 @@ class OrderedPieces:
         return [*dict.fromkeys([*self.order, *self._bordering]), *ties]
 
     def _copies(self, columns: Sequence[str]) -> DataFrame:
-        """Return copies of the rows around each piece, in that piece; columns that nobody reads are null, if they can."""
+        """Return copies of the rows around each piece, in that piece; columns that nobody reads are null."""
         on_pieces = Window.partitionBy(*self.keys).orderBy(SLOT)
         n_before, n_after = self._reach
         around = []

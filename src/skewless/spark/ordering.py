@@ -64,7 +64,7 @@ def read_order(df: DataFrame, order_by: str | Column | Sequence[str | Column]) -
     order_by : str, Column, or a sequence of them
         Columns of `df`, such as `"ts"` or `sf.desc("ts")`; no expressions.
     """
-    given = [order_by] if isinstance(order_by, str | Column) else list(order_by)
+    given = list(order_by) if isinstance(order_by, list | tuple) else [order_by]
     if not given:
         raise ConfigurationError("over needs at least one column to order by; got none", subject="order_by")
     order: list[OrderColumn] = []
@@ -72,7 +72,6 @@ def read_order(df: DataFrame, order_by: str | Column | Sequence[str | Column]) -
         if not isinstance(one, str | Column):
             raise ConfigurationError(subject="order_by", expected="names of columns, or columns", value=one)
         column = _read(df, one)
-        require_column(df, column.name, "order")
         if contains(column.kind, lambda part: isinstance(part, CalendarIntervalType | MapType | VariantType)):
             raise ColumnError(
                 f"column {column.name!r} is of type {column.kind.simpleString()}, which has no order",
@@ -87,18 +86,19 @@ def read_order(df: DataFrame, order_by: str | Column | Sequence[str | Column]) -
 def _read(df: DataFrame, one: str | Column) -> OrderColumn:
     # The text of a column is all that classic Spark and Spark Connect have in common.
     found = None if isinstance(one, str) else _COLUMN.fullmatch(str(one))
-    text = one if isinstance(one, str) else found[1] if found else str(one)
-    direction = None if isinstance(one, str) else _SORTED.fullmatch(text)
+    text = found[1] if found else str(one)
+    direction = _SORTED.fullmatch(text) if found and text not in df.columns else None
     name = direction[1] if direction else text
-    if name not in df.columns and name.startswith("`") and name.endswith("`"):
+    if found and name not in df.columns and name.startswith("`"):
         name = name[1:-1].replace("``", "`")
-    if not isinstance(one, str) and name not in df.columns and not name.isidentifier():
+    if found and name not in df.columns and not name.isidentifier():
         raise ColumnError(
             f"{{order_by}} takes columns of the DataFrame; {text} is none of them",
             subject="order_by",
             hint="add the expression as a column first: df.withColumn(…)",
         )
-    kind = df.schema[name].dataType if name in df.columns else MapType  # whoever asks for a missing one is refused
+    require_column(df, name, "order")
+    kind = df.schema[name].dataType
     if direction is None:
         return OrderColumn(name=name, kind=kind)
     return OrderColumn(name=name, kind=kind, descending=direction[2] == "DESC", nulls_first=direction[3] == "FIRST")

@@ -1,4 +1,4 @@
-"""How each window function is computed: by Spark's own functions in a piece, and from what is carried between pieces."""
+"""How each window function is computed: by Spark's own functions in a piece, and from what is carried to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DecimalType, StructType
 
-from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum
+from skewless.combiners import Combiner, Count, Max, Mean, Min
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.spark.columns import arrow_schema, require_column
 from skewless.spark.merge import quoted

@@ -162,17 +162,16 @@ class Over:
     @cached_property
     def _cuts(self) -> OrderCuts:
         """The cuts: made once, for all who look."""
-        none = OrderCuts(
-            plan=OrderPlan(workers=self.workers, keys=(), plain=(), loads=()), order=self.order, values=pa.table({})
-        )
         if self.workers == 1 or not is_comparable(self.df, self.keys):
-            return none
+            nothing = OrderPlan(workers=self.workers, keys=(), plain=(), loads=())
+            return OrderCuts(plan=nothing, order=self.order, values=pa.table({}))
         task = Task(workers=self.workers, salt=int(make_salt(self.seed)))
         if isinstance(self.learn_from, Plan):
             counted = self.learn_from.for_workers(task.workers, task.salt)
         else:
             teacher = self.df if self.learn_from is None else self.learn_from
-            counted = plan_now(teacher, self.keys, task, self.sample, self.seed)
+            only_keys = teacher.select(*(sf.col(quoted(key)) for key in self.keys))
+            counted = plan_now(only_keys, self.keys, task, self.sample, self.seed)
         keys = [self._names[key] for key in self.keys]
         return plan_cuts(self._renamed, keys, self.order, self._order_names, counted, self.seed)
 
