@@ -69,9 +69,23 @@ if TYPE_CHECKING:
     from skewless.hashing import hash_keys
     from skewless.observing import InfluxSink, LogSink, Observer, PrometheusSink, Sink
     from skewless.processors import KeyState, Processor
+    from skewless.salting.join_plan import JoinPlan
     from skewless.salting.plan import Plan
     from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
-    from skewless.spark import Grouped, Over, Windowed, diagnose, explain, group, over, plan_keys, repartition, ship
+    from skewless.spark import (
+        Grouped,
+        Over,
+        Windowed,
+        diagnose,
+        explain,
+        group,
+        join,
+        over,
+        plan_join,
+        plan_keys,
+        repartition,
+        ship,
+    )
     from skewless.storage.ledger import Ledger
     from skewless.streams import (
         STREAMS,
@@ -120,6 +134,7 @@ _HOMES: Final = {
     "Key": "skewless.groupings",
     "KeyFile": "skewless.streams",
     "KeyIsolator": "skewless.groupings",
+    "JoinPlan": "skewless.salting.join_plan",
     "KeyState": "skewless.processors",
     "KeyedState": "skewless.simulation",
     "Ledger": "skewless.storage.ledger",
@@ -163,9 +178,11 @@ _HOMES: Final = {
     "explain": "skewless.spark",
     "group": "skewless.spark",
     "hash_keys": "skewless.hashing",
+    "join": "skewless.spark",
     "make_grouping": "skewless.groupings",
     "make_stream": "skewless.streams",
     "over": "skewless.spark",
+    "plan_join": "skewless.spark",
     "plan_keys": "skewless.spark",
     "repartition": "skewless.spark",
     "ship": "skewless.spark",
@@ -201,6 +218,7 @@ __all__ = [
     "Grouped",
     "Grouping",
     "InfluxSink",
+    "JoinPlan",
     "Key",
     "KeyFile",
     "KeyIsolator",
@@ -248,9 +266,11 @@ __all__ = [
     "explain",
     "group",
     "hash_keys",
+    "join",
     "make_grouping",
     "make_stream",
     "over",
+    "plan_join",
     "plan_keys",
     "repartition",
     "ship",

@@ -11,6 +11,7 @@ A. Appleby, *MurmurHash3*, x86 32-bit variant; the seed of 42 is that of Spark's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -105,6 +106,53 @@ def slots(n_workers: int, seed: np.uint64 = SEED, wanted: NDArray[np.int64] | No
 def own_homes(spark_hashes: NDArray[np.int32], n_workers: int) -> NDArray[np.int64]:
     """Return the worker to which Spark itself sends each key, by its `hash` of it."""
     return spark_hashes.astype(np.int64) % n_workers
+
+
+def landings_of_salts(salts: NDArray[np.int64], key_hashes: NDArray[np.int64], n_workers: int) -> NDArray[np.int64]:
+    """Return the worker to which `repartition(n_workers, key…, salt)` sends a key.
+
+    Parameters
+    ----------
+    salts : array of int
+        Integers that are hashed after the key; not negative.
+    key_hashes : array of int
+        Spark's `hash(key…)`, as signed 32-bit integers; broadcast against the salts.
+    n_workers : int
+        The number of partitions.
+    """
+    seeds = key_hashes.astype(np.int32).view(np.uint32).astype(np.uint64)
+    hashed: NDArray[np.uint64] = murmur3((salts.astype(np.uint64),), np.uint64(4), seeds)
+    return hashed.astype(np.uint32).view(np.int32).astype(np.int64) % n_workers
+
+
+def steer(key_hash: int, workers: Sequence[int], n_workers: int) -> list[int]:
+    """Return different salts that send the pieces of a key to these workers, the smallest that do.
+
+    Parameters
+    ----------
+    key_hash : int
+        Spark's `hash(key…)`.
+    workers : sequence of int
+        The worker of each piece; one that occurs twice gets two salts.
+    n_workers : int
+        The number of partitions.
+
+    >>> salts = steer(42, [2, 0, 2], 3)
+    >>> landings_of_salts(np.array(salts), np.array([42]), 3).tolist(), len({*salts})
+    ([2, 0, 2], 3)
+    """
+    wanted = np.bincount(np.asarray(workers, dtype=np.int64), minlength=n_workers)
+    found: list[list[int]] = [[] for _ in range(n_workers)]
+    missing, start, tried = len(workers), 0, 16 * n_workers
+    while missing:
+        landed = landings_of_salts(np.arange(start, start + tried), np.array([key_hash]), n_workers)
+        for offset in np.flatnonzero(wanted[landed] > 0).tolist():
+            worker = int(landed[offset])
+            if len(found[worker]) < wanted[worker]:
+                found[worker].append(start + offset)
+                missing -= 1
+        start += tried
+    return [found[worker].pop(0) for worker in workers]
 
 
 def ranges_of(hashes: NDArray[np.uint64], n_ranges: int) -> NDArray[np.int64]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from skewless.spark.deploy.session import ship
     from skewless.spark.explanation import explain
     from skewless.spark.grouped import Grouped, Windowed, group
+    from skewless.spark.join_counting import plan_join
+    from skewless.spark.joining import join
     from skewless.spark.key_counts import diagnose
     from skewless.spark.ordered import Over, over
     from skewless.spark.planning import plan_keys, repartition
@@ -27,7 +29,9 @@ _HOMES: Final = {
     "diagnose": "skewless.spark.key_counts",
     "explain": "skewless.spark.explanation",
     "group": "skewless.spark.grouped",
+    "join": "skewless.spark.joining",
     "over": "skewless.spark.ordered",
+    "plan_join": "skewless.spark.join_counting",
     "plan_keys": "skewless.spark.planning",
     "repartition": "skewless.spark.planning",
     "ship": "skewless.spark.deploy.session",
@@ -42,7 +46,9 @@ __all__ = [
     "diagnose",
     "explain",
     "group",
+    "join",
     "over",
+    "plan_join",
     "plan_keys",
     "repartition",
     "ship",

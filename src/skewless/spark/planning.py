@@ -142,7 +142,7 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
 
 def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed: int) -> Plan:
     """Count the keys of a batch DataFrame now, and plan as a task says."""
-    name = sf.concat_ws(" | ", *(_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
+    name = sf.concat_ws(" | ", *(key_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
     content = content_columns(df, keys)
     columns = {
         HASH: key_hash(df, keys),
@@ -392,5 +392,6 @@ def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
     return df if sample == 1 else df.sample(sample, seed)
 
 
-def _text(kind: DataType, value: Column) -> Column:
+def key_text(kind: DataType, value: Column) -> Column:
+    """Return a key column as text that can be shown."""
     return sf.coalesce(sf.hex(value) if isinstance(kind, BinaryType) else value.cast("string"), sf.lit("null"))

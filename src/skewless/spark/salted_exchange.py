@@ -74,7 +74,7 @@ class Salting:
             first = sf.element_at(_PIECES, 1)["slot"]
             return self._with_pieces(df, self.table).withColumn(SLOT, sf.coalesce(first, at_home))
         # The turn has a projection of its own: it is drawn once and used twice.
-        drawn = df.withColumn(_TURN, _uniform(df.sparkSession, df.select(*content), self.seed))
+        drawn = df.withColumn(_TURN, uniform(df.sparkSession, df.select(*content), self.seed))
         everybody = sf.element_at(_slots(self.workers), (sf.col(_TURN) * self.workers).cast("int") + 1)
         otherwise = everybody if self.spread else at_home
         if self.table is None:
@@ -119,7 +119,7 @@ def _slots(workers: int) -> Column:
     return sf.lit(slots(workers).tolist())
 
 
-def _uniform(spark: SparkSession, content: DataFrame, seed: int) -> Column:
+def uniform(spark: SparkSession, content: DataFrame, seed: int) -> Column:
     """Return a number from 0 to 1 for each row, by which it chooses a piece of its key.
 
     A retried task may see its rows in another order. Where Spark does not run all consumers again then, the number

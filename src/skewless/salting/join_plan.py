@@ -1,0 +1,357 @@
+"""The plan of a join at hand: what was counted on both sides and decided, to be printed, saved, loaded and used."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.errors import InputError, StorageError
+from skewless.salting.join_planner import Grid, JoinCounts, JoinType, cost, made, plan_grids
+from skewless.salting.slots import landings_of_salts, steer
+from skewless.salting.table import alias_table
+
+_FORMAT: Final = 1
+_SHOWN: Final = 12
+_WORTHWHILE: Final = 0.2  # overload of the busiest worker by plain hashing below which nothing is planned
+
+Entry = tuple[int, list[tuple[float, list[int], list[int]]]]
+"""The hash of a key, and the alias table of its pieces on one side: the salts to which a row is copied."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinKey:
+    """One of the keys that cost most.
+
+    Parameters
+    ----------
+    key : str
+        Its values as text.
+    hash : int
+        Spark's `xxhash64` of it, by which rows look it up.
+    key_hash : int
+        Spark's `hash` of it, by which it is steered.
+    left, right : float
+        Its rows on both sides.
+    left_shares, right_shares : tuple of float
+        Share of these rows that each piece gets; a key that is whole has one piece on each side.
+    salts : tuple of int
+        The salt of each cell of the grid of pieces, piece by piece of the left side.
+    """
+
+    key: str
+    hash: int
+    key_hash: int
+    left: float
+    right: float
+    left_shares: tuple[float, ...] = (1.0,)
+    right_shares: tuple[float, ...] = (1.0,)
+    salts: tuple[int, ...] = (0,)
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether it is where its hash puts it, and whole."""
+        return self.salts == (0,)
+
+    @property
+    def copies(self) -> float:
+        """Rows that are sent beyond the first copy of each."""
+        return self.left * (len(self.right_shares) - 1) + self.right * (len(self.left_shares) - 1)
+
+    def grid(self, workers: int) -> Grid:
+        """Return the cells of the key, and the workers that get them."""
+        landed = landings_of_salts(np.array(self.salts), np.array([self.key_hash]), workers)
+        return Grid(left_shares=self.left_shares, right_shares=self.right_shares, workers=tuple(landed.tolist()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinPlan:
+    """Which keys of a join are cut on which side, and where the pieces meet; made by `plan_join`.
+
+    `print` shows it. It can be saved as JSON, loaded on another day and used with `learn_from=plan`. The result of a
+    join is the same whatever its plan says: an old plan costs balance, never correctness.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        The key columns, by their names on the left side, and their types.
+    how : str
+        The type of join that it was made for.
+    workers : int
+        The number of workers.
+    max_copies : float
+        Copied rows, as a share of the input, that were allowed.
+    sampled : float
+        Fraction of the rows from which hot keys were found; the rows of these were all counted.
+    nulls : float
+        Rows of a preserved side without a key: they never match, and are spread over all workers.
+    other_left, other_right, other_made : tuple of float
+        Rows of all other keys on both sides and pairs that these make, by the worker to which they hash.
+    keys : tuple of JoinKey
+        The keys that cost most, cut, moved or at home.
+    """
+
+    columns: Mapping[str, str]
+    how: JoinType
+    workers: int
+    max_copies: float
+    sampled: float
+    nulls: float
+    other_left: tuple[float, ...]
+    other_right: tuple[float, ...]
+    other_made: tuple[float, ...]
+    keys: tuple[JoinKey, ...]
+
+    @property
+    def counts(self) -> JoinCounts:
+        """What the plan was made from."""
+        return JoinCounts(
+            left=np.array([key.left for key in self.keys]),
+            right=np.array([key.right for key in self.keys]),
+            key_hashes=np.array([key.key_hash for key in self.keys], dtype=np.int64),
+            other_left=np.array(self.other_left),
+            other_right=np.array(self.other_right),
+            other_made=np.array(self.other_made),
+        )
+
+    def planned(self) -> JoinPlan:
+        """Return the plan with cells for its keys as they are counted; without any if plain hashing is even enough."""
+        plain = self.plain_costs
+        if plain.max() <= (1 + _WORTHWHILE) * plain.mean():
+            return self.whole()
+        grids = plan_grids(self.counts, self.how, max_copies=self.max_copies)
+        keys = [
+            replace(
+                key,
+                left_shares=grid.left_shares,
+                right_shares=grid.right_shares,
+                salts=tuple(steer(key.key_hash, grid.workers, self.workers)),
+            )
+            for key, grid in zip(self.keys, grids, strict=True)
+        ]
+        return replace(self, keys=tuple(keys))
+
+    def whole(self) -> JoinPlan:
+        """Return the plan that leaves every key at home."""
+        shares, salts = (1.0,), (0,)
+        keys = (replace(key, left_shares=shares, right_shares=shares, salts=salts) for key in self.keys)
+        return replace(self, keys=tuple(keys))
+
+    def for_join(self, how: JoinType, workers: int, max_copies: float) -> JoinPlan:
+        """Return the plan for another type of join or another number of workers, of the same rows.
+
+        For another number of workers, all keys that are not named count as evenly spread.
+        """
+        if (how, workers, max_copies) == (self.how, self.workers, self.max_copies):
+            return self
+        others = {
+            name: tuple(np.full(workers, sum(rows) / workers).tolist()) if workers != self.workers else rows
+            for name, rows in (
+                ("other_left", self.other_left),
+                ("other_right", self.other_right),
+                ("other_made", self.other_made),
+            )
+        }
+        return replace(self, how=how, workers=workers, max_copies=max_copies, **others).planned()  # type: ignore[arg-type] # tuples of float
+
+    @property
+    def rows(self) -> float:
+        """Rows of both sides that have a key."""
+        return self.counts.rows
+
+    @property
+    def copies(self) -> float:
+        """Rows that are sent beyond the first copy of each."""
+        return sum(key.copies for key in self.keys)
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of the keys that are cut."""
+        return sum(len(key.salts) for key in self.keys if len(key.salts) > 1)
+
+    @property
+    def n_cut(self) -> int:
+        """Keys that are cut."""
+        return sum(len(key.salts) > 1 for key in self.keys)
+
+    @property
+    def costs(self) -> NDArray[np.float64]:
+        """What each worker gets: rows of both sides, and the rows that they make."""
+        costs = self.counts.others + self.nulls / self.workers
+        for key in self.keys:
+            grid = key.grid(self.workers)
+            np.add.at(costs, np.array(grid.workers), grid.costs(key.left, key.right, self.how))
+        return costs
+
+    @property
+    def plain_costs(self) -> NDArray[np.float64]:
+        """What each worker gets from plain hashing; rows without a key all go to one."""
+        costs = self.whole().costs - self.nulls / self.workers
+        costs[int(landings_of_salts(np.zeros(1, np.int64), np.array([42]), self.workers)[0])] += self.nulls
+        return costs
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every key is whole, and at home."""
+        return all(key.is_at_home for key in self.keys)
+
+    @property
+    def spreads_nulls(self) -> bool:
+        """Whether rows without a key are so many that they are worth spreading."""
+        return self.nulls > _WORTHWHILE * float(self.costs.mean())
+
+    def entries(self, *, right: bool) -> list[Entry]:
+        """Return how the rows of one side look up the keys that are not at home; none is looked up twice."""
+        found = {}
+        for key in self.keys:
+            if key.is_at_home:
+                continue
+            cells = np.array(key.salts).reshape(len(key.left_shares), len(key.right_shares))
+            pieces = cells.T if right else cells
+            shares = np.array(key.right_shares if right else key.left_shares)
+            split, first, other = alias_table(np.arange(shares.size, dtype=np.int32), shares)
+            found[key.hash] = [
+                (float(at), pieces[one].tolist(), pieces[two].tolist())
+                for at, one, two in zip(split, first, other, strict=True)
+            ]
+        return list(found.items())
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return json.dumps({"skewless_join_plan": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> JoinPlan:
+        """Return the plan that `to_json` wrote."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            found = content.pop("skewless_join_plan")
+            keys = tuple(JoinKey(**_tuples(key)) for key in content.pop("keys"))
+            plan = cls(**_tuples(content), keys=keys)
+            is_sound = found == _FORMAT and plan._is_sound
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"this is not the plan of a join: {error}", hint="make one with plan_join(…).save(path)"
+            ) from error
+        if not is_sound:
+            raise InputError(
+                "this plan is broken, or of another version of skewless", hint="make a new one with plan_join"
+            )
+        return plan
+
+    @property
+    def _is_sound(self) -> bool:
+        others = (self.other_left, self.other_right, self.other_made)
+        return (
+            self.how in get_args(JoinType)
+            and isinstance(self.workers, int)
+            and all(len(rows) == self.workers > 0 for rows in others)
+            and len({key.hash for key in self.keys}) == len(self.keys)
+            and all(_is_sound_key(key) for key in self.keys)
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a local file, as JSON."""
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"cannot write the plan to {path}: {error}", subject="path") from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> JoinPlan:
+        """Read a plan that `save` wrote."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StorageError(f"cannot read a plan from {path}: {error}", subject="path") from error
+        return cls.from_json(text)
+
+    @property
+    def summary(self) -> str:
+        """The plan in a line: keys, cells, copies, balance."""
+        before, after = (
+            100 * (float(costs.max()) / mean - 1) if (mean := float(costs.mean())) else 0.0
+            for costs in (self.plain_costs, self.costs)
+        )
+        return (
+            f"{_counted(self.n_cut, 'key')} cut into {_counted(self.n_cells, 'cell')}; "
+            f"{100 * self.copies / max(self.rows, 1.0):.2g} % of the rows copied; "
+            f"busiest worker {before:.1f} % above the mean with plain hashing and {after:.1f} % with this plan"
+        )
+
+    def __str__(self) -> str:
+        lines = [self._heading()]
+        if shown := self._shown():
+            width = min(40, max(len("key"), *(len(name) for name, *_ in shown)))
+            lines.append(f"  {'key':{width}}  {'left':>12}  {'right':>12}  {'makes':>8}  cells")
+            lines += [
+                f"  {_short(name, width):{width}}  {left:>12}  {right:>12}  {share:>8}  {cells}"
+                for name, left, right, share, cells in shown
+            ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._shown()
+        )
+        titles = "".join(f"<th>{title}</th>" for title in ("key", "left", "right", "makes", "cells"))
+        return f"<p>{html.escape(self._heading())}</p><table>{f'<tr>{titles}</tr>' if rows else ''}{rows}</table>"
+
+    def _heading(self) -> str:
+        left = sum(self.other_left) + sum(key.left for key in self.keys)
+        right = sum(self.other_right) + sum(key.right for key in self.keys)
+        return (
+            f"{self.how} join by {', '.join(self.columns)}: about {left:,.0f} and {right:,.0f} rows "
+            f"on {self.workers} workers. {self.summary}."
+        )
+
+    def _shown(self) -> list[tuple[str, str, str, str, str]]:
+        counts = self.counts
+        total = max(1.0, float(np.sum(made(counts.left, counts.right, self.how)) + counts.other_made.sum()))
+        shown = []
+        for key in sorted(self.keys, key=lambda key: -float(cost(key.left, key.right, self.how)))[:_SHOWN]:
+            share = float(made(key.left, key.right, self.how)) / total
+            shown.append((key.key, f"{key.left:,.0f}", f"{key.right:,.0f}", f"{share:.1%}", self._cells(key)))
+        return shown
+
+    def _cells(self, key: JoinKey) -> str:
+        workers = key.grid(self.workers).workers
+        if key.is_at_home:
+            return f"worker {workers[0]}"
+        if len(workers) == 1:
+            return f"moved to worker {workers[0]}"
+        grid = f"{len(key.left_shares)} x {len(key.right_shares)}"
+        return f"{grid} on {len({*workers})} workers, {key.copies:,.0f} rows copied"
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+
+
+def _is_sound_key(key: JoinKey) -> bool:
+    return (
+        len(key.salts) == len({*key.salts}) == len(key.left_shares) * len(key.right_shares) > 0
+        and all(isinstance(salt, int) and 0 <= salt < 1 << 31 for salt in key.salts)
+        and _is_sound_shares(key.left_shares)
+        and _is_sound_shares(key.right_shares)
+        and min(key.left, key.right) >= 0
+    )
+
+
+def _is_sound_shares(shares: Sequence[float]) -> bool:
+    return min(shares) >= 0 < sum(shares)
+
+
+def _short(name: str, width: int) -> str:
+    printable = "".join(character if character.isprintable() else "·" for character in name)
+    return printable if len(printable) <= width else printable[: width - 1] + "…"

@@ -1,0 +1,152 @@
+"""Plans of joins: balance, few copies, soundness for any counts, and JSON."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skewless import JoinPlan, SkewlessError
+from skewless.salting.join_plan import JoinKey
+from skewless.salting.join_planner import JoinType, may_cut
+from skewless.salting.slots import landings_of_salts, steer
+
+TYPES: list[JoinType] = ["inner", "left", "right", "full", "left_semi", "left_anti"]
+
+
+def counted(
+    keys: list[tuple[float, float]],
+    workers: int,
+    *,
+    how: JoinType = "inner",
+    others: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    max_copies: float = 1.0,
+) -> JoinPlan:
+    """Return what was counted, with all other keys spread evenly."""
+    hashes = np.random.default_rng(len(keys)).integers(-(2**31), 2**31, len(keys)).tolist()
+    spread = [tuple([rows / workers] * workers) for rows in others]
+    return JoinPlan(
+        columns={"k": "string"},
+        how=how,
+        workers=workers,
+        max_copies=max_copies,
+        sampled=1.0,
+        nulls=0.0,
+        other_left=spread[0],
+        other_right=spread[1],
+        other_made=spread[2],
+        keys=tuple(
+            JoinKey(key=f"k{n}", hash=n, key_hash=hashes[n], left=left, right=right)
+            for n, (left, right) in enumerate(keys)
+        ),
+    )
+
+
+def overload(plan: JoinPlan) -> float:
+    return float(plan.costs.max() / plan.costs.mean() - 1)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(1, 50), st.data())
+def test_salts_are_different_and_land_where_they_should(key_hash: int, workers: int, data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.integers(0, workers - 1), max_size=40))
+    salts = steer(key_hash, wanted, workers)
+    assert len({*salts}) == len(salts)
+    assert landings_of_salts(np.array(salts, dtype=np.int64), np.array([key_hash]), workers).tolist() == wanted
+
+
+def test_a_key_that_is_hot_on_one_side_is_cut_there_and_costs_few_copies() -> None:
+    plan = counted([(3.2e6, 1.0)], 16, others=(8e5, 1e6, 8e5)).planned()
+    assert overload(plan) < 0.01
+    assert plan.copies <= 15
+    (mirrored,) = counted([(1.0, 3.2e6)], 16, others=(1e6, 8e5, 8e5)).planned().keys
+    assert (len(mirrored.left_shares), len(mirrored.right_shares)) == (1, 16)
+
+
+@pytest.mark.parametrize(("workers", "shape"), [(16, (4, 4)), (13, (5, 5)), (200, (16, 12))])
+def test_a_key_that_is_hot_on_both_sides_gets_a_grid(workers: int, shape: tuple[int, int]) -> None:
+    plan = counted([(10_000.0, 5_000.0)], workers, others=(1e6, 1e6, 1e6)).planned()
+    assert (len(plan.keys[0].left_shares), len(plan.keys[0].right_shares)) == shape
+    assert overload(plan) < 0.05
+    assert plan.copies <= 5_000 * (workers - 1)  # of a cut on one side
+
+
+@pytest.mark.parametrize(("exponent", "how"), [*product((0.8, 1.0, 1.2), ("inner", "left", "left_semi"))])
+def test_zipf_on_both_sides(exponent: float, how: JoinType) -> None:
+    rows = np.arange(1, 100_001) ** -exponent
+    rows *= 1e6 / rows.sum()
+    others = (rows[128:].sum(), rows[128:].sum(), (rows[128:] ** 2).sum())
+    keys = [(float(n), float(n)) for n in rows[:128]]
+    plan = counted(keys, 16, how=how, others=others, max_copies=1.5).planned()
+    assert overload(plan) < 0.05
+    assert plan.copies <= 1.5 * plan.rows
+
+
+def test_without_skew_nothing_is_planned() -> None:
+    plan = counted([(100.0, 100.0)] * 3, 8, others=(1e6, 1e6, 1e6)).planned()
+    assert plan.is_empty
+    assert plan.copies == 0
+
+
+rows = st.floats(0, 1e7).map(np.floor).map(float)
+
+
+@given(
+    st.lists(st.tuples(rows, rows), max_size=20), st.integers(1, 30), st.sampled_from(TYPES), st.floats(0, 2), rows
+)
+def test_whatever_is_counted_the_plan_is_sound(
+    keys: list[tuple[float, float]], workers: int, how: JoinType, max_copies: float, others: float
+) -> None:
+    plan = counted(keys, workers, how=how, others=(others, others, others), max_copies=max_copies).planned()
+    assert JoinPlan.from_json(plan.to_json()) == plan
+    assert plan.copies <= max_copies * plan.rows * (1 + 1e-9)
+    left_too, right_too = may_cut(how)
+    for key in plan.keys:
+        assert left_too or len(key.left_shares) == 1
+        assert right_too or len(key.right_shares) == 1
+    assert max(plan.costs) <= max(plan.plain_costs) * (1 + 1e-9) + plan.copies
+    assert str(plan).startswith(f"{how} join by k: ")
+
+
+def test_another_join_of_the_same_rows_is_planned_anew() -> None:
+    plan = counted([(10_000.0, 5_000.0)], 16, others=(1e6, 1e6, 1e6)).planned()
+    assert plan.for_join("inner", 16, 1.0) is plan
+    left = plan.for_join("left", 7, 1.0)
+    assert len(left.keys[0].right_shares) == 1
+    assert overload(left) < 0.05
+    assert left.rows == pytest.approx(plan.rows)
+
+
+def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None:
+    plan = counted([(1e6, 1.0)], 4).planned()
+    plan.save(tmp_path / "plan.json")
+    assert JoinPlan.load(tmp_path / "plan.json") == plan
+    with pytest.raises(SkewlessError, match="cannot read a plan"):
+        JoinPlan.load(tmp_path / "none.json")
+    with pytest.raises(SkewlessError, match="cannot write the plan"):
+        plan.save(tmp_path / "none" / "plan.json")
+    content = json.loads(plan.to_json())
+    for broken in (
+        {**content, "workers": 5},
+        {**content, "how": "cross"},
+        {**content, "keys": content["keys"] * 2},
+        {**content, "keys": [{**content["keys"][0], "salts": [1, 1, 2, 3]}]},
+        {**content, "skewless_join_plan": 99},
+    ):
+        with pytest.raises(SkewlessError, match="broken, or of another version"):
+            JoinPlan.from_json(json.dumps(broken))
+    for text in ("[]", "{", "{}", '{"skewless_join_plan": 1, "keys": [{"key": 1}]}'):
+        with pytest.raises(SkewlessError, match="not the plan of a join"):
+            JoinPlan.from_json(text)
+
+
+def test_it_is_shown() -> None:
+    plan = counted([(10_000.0, 5_000.0), (9e5, 1.0), (2.0, 1.0)], 16, others=(1e6, 1e6, 1e6)).planned()
+    assert "4 x 4 on 16 workers, 45,000 rows copied" in str(plan)
+    html = plan._repr_html_()
+    assert "<td>k0</td>" in html
+    assert "<script>" not in counted([(1.0, 1.0)], 2)._repr_html_()
