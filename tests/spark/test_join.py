@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -22,7 +21,7 @@ from pyspark.sql import functions as sf
 from skewless import JoinPlan, SkewlessError, join, plan_join
 from skewless.metrics import imbalance
 from skewless.salting.join_plan import JoinKey
-from skewless.salting.join_planner import JoinType, may_cut
+from skewless.salting.join_planner import JoinType, cuts_of
 from skewless.spark.join_counting import Counting, key_columns
 from skewless.spark.join_sides import sides_of
 from skewless.spark.joining import Joining, is_broadcast
@@ -32,17 +31,20 @@ pytestmark = pytest.mark.spark
 
 TYPES: Final[list[JoinType]] = ["inner", "left", "right", "full", "left_semi", "left_anti"]
 THRESHOLD: Final = "spark.sql.autoBroadcastJoinThreshold"
+COMPILED: Final = "spark.sql.codegen.wholeStage"
+GUARD: Final = "spark.sql.shuffle.orderIndependentChecksum.enabled"
 VALUES: Final[dict[str, tuple[str, list[Any]]]] = {
     "text": ("string", ["", "a", "A", "ä", "ß", "a ", "\u0000", "日本", "x" * 50]),
     "number": ("double", [math.nan, -0.0, 0.0, 1.5, -math.inf, 1e308, 5e-324]),
-    "amount": ("decimal(38,18)", [Decimal("1.1"), Decimal("-1.1"), Decimal(0), Decimal("99999999999999999999")]),
+    "amount": ("decimal(38,18)", [Decimal("1.1"), Decimal("-1.1"), Decimal(0), Decimal(99999999999999999999)]),
     "pair": ("struct<a:int,b:float>", [(1, 0.0), (1, -0.0), (1, math.nan), (None, 1.0), (None, None), (2, 1.0)]),
     "day": ("date", [date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
     "items": ("array<string>", [[], [None], ["a"], ["a", None], ["A"]]),
     "small": ("int", [0, 1, -1, 2**31 - 1, -(2**31)]),
+    "folded": ("string", ["", "a", "A", "\u03a3", "\u03c2", "\u03c3", "\u0130"]),
     "bits": ("binary", [b"", b"\xff", b"a"]),
 }
-FOLDED: Final = "text COLLATE UTF8_LCASE AS folded"
+FOLDED: Final = "folded COLLATE UTF8_LCASE"
 
 
 @pytest.fixture
@@ -53,28 +55,29 @@ def no_broadcast(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(THRESHOLD, str(before))
 
 
-def random_side(spark: SparkSession, random: np.random.Generator, value: str, rows: int) -> DataFrame:
-    """Return rows with random keys of all types, one in ten of them null, and a number."""
-
-    def draw(values: list[Any]) -> Any:
-        return None if random.random() < 0.1 else values[min(len(values) - 1, int(random.exponential(1.5)))]
-
-    schema = ", ".join([*(f"{name} {kind}" for name, (kind, _) in VALUES.items()), f"{value} int"])
-    drawn = [(*(draw(values) for _, values in VALUES.values()), number) for number in range(rows)]
-    return spark.createDataFrame(drawn, schema).selectExpr("*", FOLDED).repartition(2)
+def random_side(spark: SparkSession, random: np.random.Generator, value: str) -> DataFrame:
+    """Return rows whose keys differ in one column, whose type is that of the case: random values, some of them null."""
+    kinds = {name: kind for name, (kind, _) in VALUES.items()}
+    rows: list[tuple[Any, ...]] = []
+    for case, (_, values) in VALUES.items():
+        for _ in range(random.integers(0, 16)):
+            drawn = None if random.random() < 0.15 else values[min(len(values) - 1, int(random.exponential(1.5)))]
+            rows.append((case, *(drawn if name == case else VALUES[name][1][-1] for name in kinds), len(rows)))
+    schema = ", ".join(["case string", *(f"{name} {kind}" for name, kind in kinds.items()), f"{value} int"])
+    return spark.createDataFrame(rows, schema).withColumn("folded", sf.expr(FOLDED)).repartition(2)
 
 
 def forced_plan(joining: Joining, random: np.random.Generator, workers: int) -> JoinPlan:
-    """Cut every key that occurs into a random grid: pieces that get nothing, one salt for all, anything."""
+    """Cut every key that occurs into a random grid, with pieces that get nothing, on any worker."""
     sides = (joining.left, joining.right)
     found = [side.df.where(side.has_key).select(sf.xxhash64(*side.columns).alias("h")) for side in sides]
-    hashes = sorted({row["h"] for row in found[0].union(found[1]).distinct().collect()})
-    left_too, right_too = may_cut(joining.how)
+    hashes = sorted({row["h"] for df in found for row in df.collect()})
+    cuts = cuts_of(joining.how, has_condition=joining.condition is not None)
     keys = []
     for hashed in hashes:
         if random.random() < 0.2:
             continue
-        r, c = (int(random.integers(1, 5)) if may else 1 for may in (left_too, right_too))
+        r, c = (int(random.integers(1, 5)) if may else 1 for may in (cuts != "right", cuts != "left"))
         keys.append(
             JoinKey(
                 key="",
@@ -82,8 +85,8 @@ def forced_plan(joining: Joining, random: np.random.Generator, workers: int) -> 
                 key_hash=int(random.integers(-(2**31), 2**31)),
                 left=1.0,
                 right=1.0,
-                left_shares=tuple(random.choice([0.0, 0.1, 1.0], r - 1)) + (1.0,),
-                right_shares=tuple(random.choice([0.0, 0.1, 1.0], c - 1)) + (1.0,),
+                left_shares=(*random.choice([0.0, 0.1, 1.0], r - 1).tolist(), 1.0),
+                right_shares=(*random.choice([0.0, 0.1, 1.0], c - 1).tolist(), 1.0),
                 salts=tuple(random.choice(50, r * c, replace=False).tolist()),
             )
         )
@@ -91,6 +94,7 @@ def forced_plan(joining: Joining, random: np.random.Generator, workers: int) -> 
     return JoinPlan(
         columns=key_columns(joining.left),
         how=joining.how,
+        cuts=cuts,
         workers=workers,
         max_copies=1.0,
         sampled=1.0,
@@ -114,23 +118,263 @@ def contents(joins: Sequence[DataFrame]) -> list[Counter[str]]:
     return [Counter(row["row"] for row in rows if row["n"] == number) for number in range(len(joins))]
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [["text"], ["number"], ["folded"], ["amount", "day"], ["pair"], ["small", "items", "number"], ["bits"]],
-    ids=str,
-)
-@settings(max_examples=2)
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Large queries on few rows: compiling them takes longer than running them."""
+    spark.conf.set(COMPILED, "false")
+    yield
+    spark.conf.unset(COMPILED)
+
+
+@pytest.mark.usefixtures("interpreted")
+@settings(
+    max_examples=2, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # an example has hundreds of keys, and takes seconds
 @given(seed=st.integers(0, 2**32 - 1))
-def test_any_plan_gives_the_rows_of_sparks_own_join(spark: SparkSession, keys: list[str], seed: int) -> None:
-    random = np.random.default_rng(seed)
-    left, right = (random_side(spark, random, value, int(random.integers(0, 60))) for value in ("v", "w"))
-    left, right = (df.select(*keys, value) for df, value in ((left, "v"), (right, "w")))
+def test_any_plan_gives_the_rows_of_sparks_own_join(spark: SparkSession, seed: int) -> None:
+    random, keys = np.random.default_rng(seed), ["case", *VALUES]
+    left, right = random_side(spark, random, "v"), random_side(spark, random, "w")
+    one, two = sides_of(left, right, keys)
     expected, found = [], []
     for how in TYPES:
-        one, two = sides_of(left, right, keys)
         joining = Joining(left=one, right=two, how=how, one_name=True)
         expected.append(joining.plain())
         found.append(joining.salted(forced_plan(joining, random, workers=3), seed=seed))
         assert found[-1].schema == expected[-1].schema
     for how, plain, salted in zip(TYPES, contents(expected), contents(found), strict=True):
         assert salted == plain, how
+
+
+def skewed(spark: SparkSession, rows: int = 20_000) -> tuple[DataFrame, DataFrame]:
+    """80 % of the left rows have key 7; the right side has every key once. Keys from 900 on are on one side only."""
+    left = spark.range(0, rows, 1, 3).selectExpr(
+        "IF(id % 10 < 8, 7, IF(id % 97 = 0, NULL, pmod(xxhash64(id), 1000))) AS k", "id AS v"
+    )
+    return left, spark.range(0, 1100, 1, 2).where("id < 900 OR id > 1000").selectExpr("id AS k", "id * 10 AS w")
+
+
+def per_partition(df: DataFrame) -> list[int]:
+    return [row["count"] for row in df.groupBy(sf.spark_partition_id()).count().collect()]
+
+
+def exchanges(df: DataFrame) -> list[str]:
+    return [node for node in read_plan(df).nodes if node.startswith("Exchange hashpartitioning")]
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_hot_keys_are_cut_and_rows_are_exchanged_once(spark: SparkSession) -> None:
+    left, right = skewed(spark)
+    joined = join(left, right, "k", workers=8)
+    assert imbalance(per_partition(joined)) < 5
+    assert imbalance(per_partition(left.repartition(8, "k").join(right.repartition(8, "k"), "k"))) > 300
+    both = exchanges(joined)
+    assert len(both) == 2
+    assert all(", 8), REPARTITION_BY_NUM" in exchange for exchange in both)
+    plan = plan_join(left, right, "k", workers=8)
+    assert plan.copies <= 0.05 * plan.rows
+    assert plan.keys[0].key == "7"
+
+
+@pytest.mark.usefixtures("no_broadcast")
+@pytest.mark.parametrize("kind", ["double", "struct<a:float,b:bigint>", "string collate UTF8_LCASE"])
+def test_keys_that_spark_normalises_are_exchanged_once_as_well(spark: SparkSession, kind: str) -> None:
+    value = "named_struct('a', float(k), 'b', k)" if kind.startswith("struct") else f"CAST(k AS {kind})"
+    left, right = (df.withColumn("k", sf.expr(value)) for df in skewed(spark))
+    joined = join(left, right, ["k"], workers=8)
+    assert len(exchanges(joined)) == 2
+    assert imbalance(per_partition(joined)) < 10
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_a_key_that_is_hot_on_both_sides(spark: SparkSession) -> None:
+    left = spark.range(0, 5_000, 1, 2).selectExpr("IF(id % 10 < 4, 1, id) AS k", "id AS v")
+    right = spark.range(0, 5_000, 1, 2).selectExpr("IF(id % 10 < 2, 1, id) AS k", "id AS w")
+    joined = join(left, right, "k", workers=6, sample=1.0)
+    assert imbalance(per_partition(joined)) < 25  # of some 300 rows a piece, by chance
+    assert joined.count() == 2_000 * 1_000 + left.join(right, "k").where("k <> 1").count()
+    (key,) = (key for key in plan_join(left, right, "k", workers=6, sample=1.0).keys if key.key == "1")
+    assert (len(key.left_shares), len(key.right_shares)) in {(2, 3), (3, 2), (3, 4), (4, 3)}
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_rows_without_a_key_are_spread_and_never_copied(spark: SparkSession) -> None:
+    left = spark.range(0, 8_000, 1, 2).selectExpr("IF(id % 10 < 8, NULL, id) AS k", "id AS v")
+    right = spark.range(2_000).selectExpr("id AS k", "id AS w")
+    for how, n in (("left", 8_000), ("left_anti", 7_600), ("full", 9_600)):
+        loads = per_partition(join(left, right, "k", how, workers=8))
+        assert sum(loads) == n
+        assert imbalance(loads) < 15
+    assert is_plain(join(left, right, "k", workers=8))  # an inner join drops them
+
+
+def collated(df: DataFrame) -> DataFrame:
+    """Return rows whose keys only Spark can compare."""
+    return df.withColumn("k", sf.expr("CAST(k AS string) COLLATE UNICODE_CI"))
+
+
+def is_plain(joined: DataFrame) -> bool:
+    return "skewless" not in "".join(read_plan(joined).nodes)
+
+
+def test_what_is_left_to_spark(spark: SparkSession) -> None:
+    left, right = skewed(spark, rows=2_000)
+    assert is_broadcast(left.join(right, "k"))
+    assert is_plain(join(left, right, "k", workers=8))
+    spark.conf.set(THRESHOLD, "-1")
+    try:
+        assert not is_plain(join(left, right, "k", workers=8))
+        assert is_plain(join(left, sf.broadcast(right), "k", workers=8))
+        assert is_plain(join(left.withColumn("k", sf.col("v")), right, "k", workers=8))  # no key is hot
+        assert is_plain(join(left, right, "k", workers=1))
+        assert is_plain(join(left.limit(0), right, "k", workers=8))
+        one, two = collated(left), collated(right)
+        assert is_plain(join(one, two, "k", workers=8))
+        assert is_plain(join(left, right, "k", "full", workers=8, condition=sf.col("v") < sf.col("w")))
+    finally:
+        spark.conf.unset(THRESHOLD)
+
+
+@pytest.mark.usefixtures("no_broadcast", "interpreted")
+@pytest.mark.parametrize("how", ["inner", "left_outer", "rightouter", "Outer", "semi", "anti"])
+def test_columns_are_those_of_spark(spark: SparkSession, how: str) -> None:
+    """Pairs of names, names that both sides have, names with dots, names twice, and a self-join."""
+    left, right = skewed(spark, rows=1_000)
+    one = left.selectExpr("k AS `a.b`", "v", "v AS x", "v AS V", "k AS skewless_left_salt")
+    two = right.selectExpr("w AS x", "k AS other", "k", "w AS x")
+    expected = one.join(two, one["`a.b`"] == two["other"], how)
+    found = join(one, two, [("a.b", "other")], how, workers=4)
+    assert (found.schema, is_plain(found)) == (expected.schema, False)
+    itself, names = left.join(left, "k", how), join(left, left, "k", how, workers=4, max_copies=3.0)
+    assert (names.schema, is_plain(names)) == (itself.schema, False)
+    assert contents([found]) == contents([expected])
+    assert names.count() == itself.count()
+
+
+@pytest.mark.usefixtures("no_broadcast", "interpreted")
+def test_conditions(spark: SparkSession) -> None:
+    left, right = skewed(spark, rows=1_000)
+    left, right = left.withColumn("t", sf.col("v")), right.withColumn("t", sf.col("k"))
+    compare = {
+        how: left.alias("left").join(
+            right.alias("right"),
+            (sf.col("left.k") == sf.col("right.k")) & (sf.col("v") % 7 > sf.col("right.t") % 3),
+            how,
+        )
+        for how in TYPES
+    }
+    condition = sf.col("v") % 7 > sf.col("right.t") % 3
+    found = {how: join(left, right, [("k", "k")], how, condition=condition, workers=4) for how in TYPES}
+    assert [how for how in TYPES if is_plain(found[how])] == ["right", "full"]  # what is hot is not kept
+    assert contents([*found.values()]) == contents([*compare.values()])
+    by_name = join(left, right, "k", "left", condition=left["v"] % 7 > right["t"] % 3, workers=4)
+    assert by_name.columns == left.join(right, "k", "left").columns
+    with pytest.raises(SkewlessError, match=r"cannot read the condition.*Name columns as left\.a and right\.b"):
+        join(left, right, "k", condition=sf.col("nothing") > 1, workers=4)
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_a_plan_at_hand_is_used_however_old(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = skewed(spark)
+    plan_join(left, right, "k", workers=8).save(tmp_path / "plan.json")
+    plan = JoinPlan.load(tmp_path / "plan.json")
+    assert imbalance(per_partition(join(left, right, "k", workers=8, learn_from=plan))) < 5
+    assert imbalance(per_partition(join(left, right, "k", "left", workers=5, learn_from=plan))) < 10
+    changed = left.withColumn("k", sf.expr("IF(k = 7, 3, IF(k = 3, 7, k))"))
+    for learn_from, how in ((plan, "full"), (left, "inner")):
+        expected = changed.join(right, "k", how).count()
+        assert join(changed, right, "k", how, workers=8, learn_from=learn_from).count() == expected
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_a_plan_that_is_never_the_same_twice_loses_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is made once, when `join` is called, and both sides have it; so has every run of the query."""
+    left, right = skewed(spark, rows=3_000)
+    calls = []
+
+    def another(counting: Counting, *_: Any) -> JoinPlan:
+        calls.append(counting)
+        joining = Joining(left=counting.left, right=counting.right, how=counting.how, one_name=True)
+        return forced_plan(joining, np.random.default_rng(len(calls)), counting.workers)
+
+    monkeypatch.setattr(Counting, "plan", another)
+    joined = join(left, right, "k", workers=8)
+    for _ in range(2):
+        assert contents([joined]) == contents([left.join(right, "k")])
+    assert len(calls) == 1
+
+
+def test_bad_input_is_refused_before_anything_runs(spark: SparkSession) -> None:
+    left, right = skewed(spark, rows=10)
+    stream = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp")
+    plan = plan_join(left, right, "k", workers=4)
+    cases: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("unknown key column of the left side 'kk': did you mean 'k'", (left, right, "kk"), {}),
+        ("unknown key column of the right side 'v'", (left, right, ["k", "v"]), {}),
+        ("needs at least one key column", (left, right, []), {}),
+        ("key column 'k' is named twice", (left, right, ["k", "k"]), {}),
+        ("on must be names of columns, or pairs", (left, right, [("k", "k", "k")]), {}),
+        (
+            "'k' of the left side is of type bigint, 'w' of the right side of type string. Cast one",
+            (left, right.withColumn("w", sf.col("w").cast("string")), [("k", "w")]),
+            {},
+        ),
+        (
+            "is of type map<int,int>, which cannot be a key",
+            (left.withColumn("m", sf.expr("map(1, 1)")), right.withColumn("m", sf.expr("map(1, 1)")), "m"),
+            {},
+        ),
+        ("unknown type of join 'lefft': did you mean 'left'", (left, right, "k", "lefft"), {}),
+        ("unknown type of join 'cross'", (left, right, "k", "cross"), {}),
+        ("sample must be above 0", (left, right, "k"), {"sample": 0}),
+        ("max_copies must be at least 0", (left, right, "k"), {"max_copies": -1}),
+        ("workers must be a whole number", (left, right, "k"), {"workers": 0}),
+        ("right side is a stream, but the left side is not. Swap", (left, stream, "k"), {}),
+        ("keys of a stream cannot be counted before it runs. Set learn_from", (stream, right, "k"), {}),
+        ("no full outer join of a stream with a table", (stream, right, "k", "full"), {"learn_from": left}),
+        ("two streams can be joined by an inner join", (stream, stream, "k"), {"learn_from": left}),
+        ("nothing can be learned from a stream", (left, right, "k"), {"learn_from": stream}),
+        ("learn_from must be a JoinPlan or a DataFrame", (left, right, "k"), {"learn_from": 3}),
+        (
+            "the keys are v bigint, but those to learn from are k bigint",
+            (left, right, [("v", "k")]),
+            {"learn_from": plan},
+        ),
+        ("key column 'K' is ambiguous", (left.withColumnRenamed("v", "K"), right, "k"), {}),
+    ]
+    for message, positional, named in cases:
+        with pytest.raises(SkewlessError) as raised:
+            join(*positional, **named)
+        assert message.replace("'K' is", "'k' is") in str(raised.value)
+    with pytest.raises(SkewlessError, match="plan_join counts the keys of both sides"):
+        plan_join(stream, right, "k")
+    with pytest.raises(SkewlessError, match="only Spark itself can compare"):
+        plan_join(collated(left), collated(right), "k")
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_a_stream_is_joined_with_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = skewed(spark, rows=2_000)
+    left.write.parquet(str(tmp_path / "rows"))
+    stream = spark.readStream.schema(left.schema).parquet(str(tmp_path / "rows"))
+    for how in ("inner", "left", "left_semi", "left_anti"):
+        joined = join(stream, right, "k", how, workers=4, learn_from=left)
+        assert joined.isStreaming
+        assert not is_plain(joined)
+        query = joined.writeStream.format("memory").queryName(f"joined_{how}").trigger(availableNow=True).start()
+        query.awaitTermination()
+        found = spark.table(f"joined_{how}")
+        assert contents([found]) == contents([left.join(right, "k", how)])
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) -> None:
+    left, right = skewed(spark)
+    spark.conf.set(GUARD, "false")
+    try:
+        joined = join(left, right, "k", workers=8)
+        assert "rand(" not in "".join(read_plan(joined).nodes)
+        assert imbalance(per_partition(joined)) < 10
+    finally:
+        spark.conf.unset(GUARD)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import InputError, StorageError
-from skewless.salting.join_planner import Grid, JoinCounts, JoinType, cost, made, plan_grids
+from skewless.salting.join_planner import Cuts, Grid, JoinCounts, JoinType, cost, cuts_of, made, plan_grids
 from skewless.salting.slots import landings_of_salts, steer
 from skewless.salting.table import alias_table
 
@@ -83,6 +83,8 @@ class JoinPlan:
         The key columns, by their names on the left side, and their types.
     how : str
         The type of join that it was made for.
+    cuts : str
+        Which sides may be cut: left, right or both.
     workers : int
         The number of workers.
     max_copies : float
@@ -99,6 +101,7 @@ class JoinPlan:
 
     columns: Mapping[str, str]
     how: JoinType
+    cuts: Cuts
     workers: int
     max_copies: float
     sampled: float
@@ -125,7 +128,7 @@ class JoinPlan:
         plain = self.plain_costs
         if plain.max() <= (1 + _WORTHWHILE) * plain.mean():
             return self.whole()
-        grids = plan_grids(self.counts, self.how, max_copies=self.max_copies)
+        grids = plan_grids(self.counts, self.how, cuts=self.cuts, max_copies=self.max_copies)
         keys = [
             replace(
                 key,
@@ -143,12 +146,12 @@ class JoinPlan:
         keys = (replace(key, left_shares=shares, right_shares=shares, salts=salts) for key in self.keys)
         return replace(self, keys=tuple(keys))
 
-    def for_join(self, how: JoinType, workers: int, max_copies: float) -> JoinPlan:
+    def for_join(self, how: JoinType, cuts: Cuts, workers: int, max_copies: float) -> JoinPlan:
         """Return the plan for another type of join or another number of workers, of the same rows.
 
         For another number of workers, all keys that are not named count as evenly spread.
         """
-        if (how, workers, max_copies) == (self.how, self.workers, self.max_copies):
+        if (how, cuts, workers, max_copies) == (self.how, self.cuts, self.workers, self.max_copies):
             return self
         others = {
             name: tuple(np.full(workers, sum(rows) / workers).tolist()) if workers != self.workers else rows
@@ -158,7 +161,7 @@ class JoinPlan:
                 ("other_made", self.other_made),
             )
         }
-        return replace(self, how=how, workers=workers, max_copies=max_copies, **others).planned()  # type: ignore[arg-type] # tuples of float
+        return replace(self, how=how, cuts=cuts, workers=workers, max_copies=max_copies, **others).planned()  # type: ignore[arg-type] # tuples of float
 
     @property
     def rows(self) -> float:
@@ -183,7 +186,7 @@ class JoinPlan:
     @property
     def costs(self) -> NDArray[np.float64]:
         """What each worker gets: rows of both sides, and the rows that they make."""
-        costs = self.counts.others + self.nulls / self.workers
+        costs = self.counts.others(self.how) + self.nulls / self.workers
         for key in self.keys:
             grid = key.grid(self.workers)
             np.add.at(costs, np.array(grid.workers), grid.costs(key.left, key.right, self.how))
@@ -250,10 +253,11 @@ class JoinPlan:
         others = (self.other_left, self.other_right, self.other_made)
         return (
             self.how in get_args(JoinType)
+            and self.cuts in {cuts_of(self.how, has_condition=condition) for condition in (False, True)}
             and isinstance(self.workers, int)
             and all(len(rows) == self.workers > 0 for rows in others)
             and len({key.hash for key in self.keys}) == len(self.keys)
-            and all(_is_sound_key(key) for key in self.keys)
+            and all(_is_sound_key(key, self.cuts) for key in self.keys)
         )
 
     def save(self, path: str | Path) -> None:
@@ -338,12 +342,14 @@ def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
-def _is_sound_key(key: JoinKey) -> bool:
+def _is_sound_key(key: JoinKey, cuts: Cuts) -> bool:
     return (
         len(key.salts) == len({*key.salts}) == len(key.left_shares) * len(key.right_shares) > 0
         and all(isinstance(salt, int) and 0 <= salt < 1 << 31 for salt in key.salts)
         and _is_sound_shares(key.left_shares)
         and _is_sound_shares(key.right_shares)
+        and (cuts != "right" or len(key.left_shares) == 1)
+        and (cuts != "left" or len(key.right_shares) == 1)
         and min(key.left, key.right) >= 0
     )
 

@@ -20,6 +20,7 @@ from skewless.salting.planner import KeyLoads, level
 from skewless.salting.slots import landings_of_salts
 
 JoinType = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
+Cuts = Literal["left", "right", "both"]
 
 _ROWS_PER_PIECE: Final = 16  # on average, so that chance leaves no piece nearly empty
 _CELLS_PER_WORKER: Final = 4  # more, smaller cells of a grid would level little, and copy much
@@ -66,10 +67,9 @@ class JoinCounts:
         """Rows of both sides."""
         return float(self.left.sum() + self.right.sum() + self.other_left.sum() + self.other_right.sum())
 
-    @property
-    def others(self) -> NDArray[np.float64]:
-        """What all other keys cost each worker."""
-        return self.other_left + self.other_right + self.other_made
+    def others(self, how: JoinType) -> NDArray[np.float64]:
+        """Return what all other keys cost each worker."""
+        return costs_of_others(self.other_left, self.other_right, self.other_made, how)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +114,14 @@ def cost(
     return left + right + made(left, right, how)
 
 
+def costs_of_others(
+    left: NDArray[np.float64], right: NDArray[np.float64], pairs: NDArray[np.float64], how: JoinType
+) -> NDArray[np.float64]:
+    """Return what many keys cost together, from their rows on both sides and the pairs that these make."""
+    kept = {"left": left, "right": right, "full": left + right}.get(how, np.zeros_like(pairs))
+    return left + right + (left if how in {"left_semi", "left_anti"} else np.maximum(pairs, kept))
+
+
 def made(
     left: NDArray[np.float64] | float, right: NDArray[np.float64] | float, how: JoinType
 ) -> NDArray[np.float64] | float:
@@ -128,15 +136,18 @@ def made(
     return pairs
 
 
-def may_cut(how: JoinType) -> tuple[bool, bool]:
-    """Return whether rows of the left, and of the right side may take pieces, the other side being copied.
+def cuts_of(how: JoinType, *, has_condition: bool) -> Cuts:
+    """Return which sides may be cut, the other one being copied, so that the result can be exact.
 
-    A side whose rows are kept without a partner is never copied: a copy that meets an empty piece would be kept there.
+    A row that is kept without a partner must be copied only if it can be found out later whether it has one, in any of
+    its cells: by its key, but not if there is a condition as well. A row of a semi-join must not be copied at all.
     """
-    return how != "right", how in {"inner", "right"}
+    if how in {"left_semi", "left_anti"} or (how == "left" and has_condition):
+        return "left"
+    return "right" if how == "right" and has_condition else "both"
 
 
-def plan_grids(of: JoinCounts, how: JoinType, *, max_copies: float, slack: float = 0.03) -> list[Grid]:
+def plan_grids(of: JoinCounts, how: JoinType, *, cuts: Cuts, max_copies: float, slack: float = 0.03) -> list[Grid]:
     """Plan the cells of every named key.
 
     Parameters
@@ -145,6 +156,8 @@ def plan_grids(of: JoinCounts, how: JoinType, *, max_copies: float, slack: float
         What is known of the keys.
     how : str
         The type of join.
+    cuts : str
+        Which sides may be cut.
     max_copies : float
         Copied rows, as a share of the input, that are allowed at most.
     slack : float
@@ -152,9 +165,10 @@ def plan_grids(of: JoinCounts, how: JoinType, *, max_copies: float, slack: float
     """
     grids = [Grid(workers=(home,)) for home in of.homes.tolist()]
     costs = np.asarray(cost(of.left, of.right, how), dtype=np.float64)
-    loads, target = of.others.copy(), (of.others.sum() + costs.sum()) / of.workers
+    loads = of.others(how)
+    target = (loads.sum() + costs.sum()) / of.workers
     budget = max_copies * of.rows
-    cuts_left = _cuts_left(of, how)
+    cuts_left = of.left >= of.right if cuts == "both" else np.full(of.left.size, cuts == "left")
     copied = np.where(cuts_left, of.right, of.left)
     placed = np.zeros(costs.size, dtype=bool)
     for key in np.argsort(-costs, kind="stable").tolist():
@@ -163,7 +177,7 @@ def plan_grids(of: JoinCounts, how: JoinType, *, max_copies: float, slack: float
             break
         if copied[key] * (shares - 1) <= _FEW_COPIES * of.rows:
             continue
-        grid = _equal_cells(a, b, how, loads, target, budget)
+        grid = _equal_cells(a, b, how, cuts, loads, target, budget)
         np.add.at(loads, np.array(grid.workers), grid.costs(a, b, how))
         grids[key], placed[key] = grid, True
         budget -= grid.copies(a, b)
@@ -172,14 +186,8 @@ def plan_grids(of: JoinCounts, how: JoinType, *, max_copies: float, slack: float
     return grids
 
 
-def _cuts_left(of: JoinCounts, how: JoinType) -> NDArray[np.bool_]:
-    """Return whether a key that is cut on one side is cut on the left: the side with more rows, if both may be cut."""
-    left_too, right_too = may_cut(how)
-    return of.left >= of.right if left_too and right_too else np.full(of.left.size, left_too)
-
-
 def _equal_cells(
-    left: float, right: float, how: JoinType, loads: NDArray[np.float64], target: float, budget: float
+    left: float, right: float, how: JoinType, cuts: Cuts, loads: NDArray[np.float64], target: float, budget: float
 ) -> Grid:
     """Return the grid that copies least among those that overload no worker by much; else that of the smallest cells.
 
@@ -189,6 +197,8 @@ def _equal_cells(
         Rows of the key.
     how : str
         The type of join.
+    cuts : str
+        Which sides may be cut.
     loads : array of float
         What the workers have already.
     target : float
@@ -196,11 +206,11 @@ def _equal_cells(
     budget : float
         Rows that may be copied.
     """
-    workers, (left_too, right_too) = loads.size, may_cut(how)
+    workers = loads.size
     most = _CELLS_PER_WORKER * workers
     most_left, most_right = (
         max(1, min(most, int(rows / _ROWS_PER_PIECE))) if may else 1
-        for may, rows in ((left_too, left), (right_too, right))
+        for may, rows in ((cuts != "right", left), (cuts != "left", right))
     )
     shapes = sorted(
         (copies, r, c)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinKey, JoinPlan
-from skewless.salting.join_planner import JoinType, cost
+from skewless.salting.join_planner import Cuts, JoinType, cost, costs_of_others, cuts_of
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
@@ -86,7 +86,9 @@ def plan_join(
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
     n_workers = workers_of(left.sparkSession, workers)
-    return Counting(left=sides[0], right=sides[1], how=kind, workers=n_workers, seed=seed).plan(sample, max_copies)
+    cuts = cuts_of(kind, has_condition=False)
+    counting = Counting(left=sides[0], right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed)
+    return counting.plan(sample, max_copies)
 
 
 def require_max_copies(max_copies: float) -> None:
@@ -145,6 +147,8 @@ class Counting:
         The two sides.
     how : str
         The type of join.
+    cuts : str
+        Which sides may be cut.
     workers : int
         The number of workers.
     seed : int
@@ -154,6 +158,7 @@ class Counting:
     left: Side
     right: Side
     how: JoinType
+    cuts: Cuts
     workers: int
     seed: int
 
@@ -194,6 +199,7 @@ class Counting:
         return JoinPlan(
             columns=key_columns(self.left),
             how=self.how,
+            cuts=self.cuts,
             workers=self.workers,
             max_copies=max_copies,
             sampled=sample,
@@ -259,8 +265,9 @@ class Counting:
         return largest[costs[largest] >= _HOT * self._target(seen, sample)]
 
     def _target(self, seen: _Sampled, sample: float) -> float:
-        left, right, pairs = seen.totals.sum(axis=1)
-        return float((left + right) / sample + pairs / sample**2) / self.workers
+        left, right, pairs = seen.totals
+        costs = costs_of_others(left / sample, right / sample, pairs / sample**2, self.how)
+        return float(costs.sum()) / self.workers
 
     def _counted(self, hashes: list[int]) -> dict[int, Any]:
         """Count keys exactly, on both sides, and read their names."""
@@ -276,7 +283,7 @@ class Counting:
         return {row[_HASH]: row for row in sorted(found, key=lambda row: row[_HASH])}
 
     def _of(self, side: Side, hashes: list[int], *, is_left: bool) -> DataFrame:
-        kinds = zip(side.on, side.types, strict=True)
+        kinds = zip(side.renamed_on, side.types, strict=True)
         name: Column = sf.concat_ws(" | ", *(key_text(kind, sf.col(quoted(key))) for key, kind in kinds))
         return (
             side.df.where(side.has_key & sf.xxhash64(*side.columns).isin(hashes))

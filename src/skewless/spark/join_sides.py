@@ -36,6 +36,7 @@ _TYPES: Final[dict[str, JoinType]] = {
     "leftanti": "left_anti",
 }
 _BINARY: Final = "UTF8_BINARY"
+_OWN: Final = "skewless_"
 
 
 def join_type(how: str) -> JoinType:
@@ -71,12 +72,19 @@ class Side:
 
     @property
     def names(self) -> list[str]:
-        """The columns under names that are unique: those that Spark cannot tell apart get others."""
+        """The columns under unique names: those that Spark cannot tell apart, or that are like ours, get others."""
         spark, columns = self.original.sparkSession, self.original.columns
         return [
-            name if sum(same_name(spark, name, other) for other in columns) == 1 else f"skewless_{self.name}_{number}"
+            f"{_OWN}{self.name}_{number}"
+            if name.lower().startswith(_OWN) or sum(same_name(spark, name, other) for other in columns) > 1
+            else name
             for number, name in enumerate(columns)
         ]
+
+    @property
+    def renamed_on(self) -> list[str]:
+        """The key columns under these names."""
+        return [self.names[self.original.columns.index(key)] for key in self.on]
 
     @property
     def types(self) -> list[DataType]:
@@ -87,8 +95,8 @@ class Side:
     def keys(self) -> list[str]:
         """The columns by which rows are exchanged and joined: equal if and only if their bytes are."""
         return [
-            f"skewless_{self.name}_key_{number}" if _needs_identity(kind) else key
-            for number, (key, kind) in enumerate(zip(self.on, self.types, strict=True))
+            f"{_OWN}{self.name}_key_{number}" if _needs_identity(kind) else key
+            for number, (key, kind) in enumerate(zip(self.renamed_on, self.types, strict=True))
         ]
 
     @property
@@ -102,7 +110,7 @@ class Side:
         renamed = self.original if names == self.original.columns else self.original.toDF(*names)
         identities = [
             identity(key, kind, sf.col(quoted(key))).alias(name)
-            for key, name, kind in zip(self.on, self.keys, self.types, strict=True)
+            for key, name, kind in zip(self.renamed_on, self.keys, self.types, strict=True)
             if key != name
         ]
         return renamed.select("*", *identities) if identities else renamed

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinPlan
-from skewless.salting.join_planner import JoinType
+from skewless.salting.join_planner import JoinType, cuts_of
 from skewless.spark.columns import shuffle_partitions
 from skewless.spark.deploy.session import reason_of
 from skewless.spark.join_counting import (
@@ -67,7 +67,8 @@ def join(
         Spark's name of the type of join: inner, left, right, full, left_semi or left_anti.
     condition : Column, optional
         What else must hold for two rows to match. It names columns as `left.a` and `right.b`, or as `a` where only one
-        side has it. A full outer join with a condition is left to Spark.
+        side has it. A full outer join with a condition is left to Spark, and a left or right outer join with one is cut
+        on the side that it keeps only.
     workers : int, optional
         The number of partitions. Default: `spark.sql.shuffle.partitions`.
     sample : float
@@ -94,11 +95,12 @@ def join(
     plain = joining.plain()
     if n_workers == 1 or not are_comparable(sides) or (kind == "full" and condition is not None) or is_broadcast(plain):
         return plain
+    cuts = cuts_of(kind, has_condition=condition is not None)
     if isinstance(learn_from, JoinPlan):
-        plan = learn_from.for_join(kind, n_workers, max_copies)
+        plan = learn_from.for_join(kind, cuts, n_workers, max_copies)
     else:
         counted = sides[0] if learn_from is None else Side(name="left", original=learn_from, on=sides[0].on)
-        counting = Counting(left=counted, right=sides[1], how=kind, workers=n_workers, seed=seed)
+        counting = Counting(left=counted, right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed)
         plan = counting.plan(sample, max_copies)
     if plan.is_empty and not plan.spreads_nulls:
         return plain
@@ -143,7 +145,7 @@ class Joining:
             if not self.one_name:
                 return one.alias("left").join(two.alias("right"), self._matches(self.left.on, self.right.on), self.how)
             joined = self.left.df.alias("left").join(
-                self.right.df.alias("right"), self._matches(self.left.on, self.right.on), self.how
+                self.right.df.alias("right"), self._matches(self.left.renamed_on, self.right.renamed_on), self.how
             )
         except AnalysisException as error:
             if self.condition is None:
@@ -159,8 +161,7 @@ class Joining:
         """Return the join by key and salt."""
         salted = SaltedJoin(left=self.left, right=self.right, how=self.how, plan=plan, seed=seed)
         joined = salted.joined(self._matches(self.left.keys, self.right.keys)).select(*self._output())
-        unmatched = salted.unmatched_right()
-        if unmatched is not None:
+        for unmatched in salted.unmatched():
             joined = joined.unionAll(unmatched.select(*self._output()))
         return joined
 
@@ -170,21 +171,17 @@ class Joining:
 
     def _output(self) -> list[Column]:
         """Return the columns of the result, as Spark's own join has them."""
-        left = [
-            self.left.qualified(new).alias(old)
-            for new, old in zip(self.left.names, self.left.original.columns, strict=True)
-        ]
-        right = [
-            self.right.qualified(new).alias(old)
-            for new, old in zip(self.right.names, self.right.original.columns, strict=True)
-        ]
+        left, right = (
+            [side.qualified(new).alias(old) for new, old in zip(side.names, side.original.columns, strict=True)]
+            for side in (self.left, self.right)
+        )
         if self.how in {"left_semi", "left_anti"}:
             right = []
         if not self.one_name:
             return [*left, *right]
         keys = []
-        for key in self.left.on:
-            one, two = self.left.qualified(key), self.right.qualified(key)
+        for number, key in enumerate(self.left.on):
+            one, two = (side.qualified(side.renamed_on[number]) for side in (self.left, self.right))
             shown = {"right": two, "full": sf.coalesce(one, two)}.get(self.how, one)
             keys.append(shown.alias(key))
         others = [

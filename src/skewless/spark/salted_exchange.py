@@ -16,6 +16,7 @@ from pyspark.sql.types import MapType, VariantType
 from skewless.hashing import make_salt
 from skewless.salting.slots import slots
 from skewless.spark.keys import contains
+from skewless.spark.merge import quoted
 from skewless.spark.routing import has_retry_guards
 
 SLOT: Final = "skewless_slot"
@@ -128,7 +129,7 @@ def uniform(spark: SparkSession, content: DataFrame, seed: int) -> Column:
     if has_retry_guards(spark):
         return sf.rand(turn_seed(seed))
     hashable = [field.name for field in content.schema if not contains(field.dataType, is_not_hashable)]
-    bits = sf.shiftrightunsigned(sf.xxhash64(sf.lit(seed), *hashable), 11)
+    bits = sf.shiftrightunsigned(sf.xxhash64(sf.lit(seed), *(sf.col(quoted(name)) for name in hashable)), 11)
     return bits / sf.lit(float(1 << 53))
 
 

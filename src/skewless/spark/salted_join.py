@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -39,8 +40,7 @@ class SaltedJoin:
     how : str
         The type of join.
     plan : JoinPlan
-        Which keys are cut; of a left, semi, anti or full outer join only on the left, of a right outer join only on the
-        right side.
+        Which keys are cut; of a semi- or anti-join only on the left side.
     seed : int
         Of the turns that rows of a cut key take.
     """
@@ -53,38 +53,50 @@ class SaltedJoin:
 
     def joined(self, matches: Column) -> DataFrame:
         """Return the join of rows that match; both sides under the names `left` and `right`."""
-        one = self._salted(self.left, is_kept=self.how in {"left", "full", "left_anti"}).alias(self.left.name)
-        two = self._salted(self.right, is_kept=self.how in {"right", "full"}).alias(self.right.name)
+        one, two = (self._salted(side).alias(side.name) for side in (self.left, self.right))
         salts = [side.qualified(_salt(side)) for side in (self.left, self.right)]
         joined = one.join(two, matches & (salts[0] == salts[1]), self.how)
-        if self.how != "full" or not self._cut:
-            return joined
-        # A row of the right side that is copied finds no partner in a piece that is empty; see `unmatched_right`.
-        columns = [self.right.qualified(key) for key in self.right.keys]
-        is_copied = reduce(and_, (column.isNotNull() for column in columns)) & sf.xxhash64(*columns).isin(self._cut)
-        return joined.where(salts[0].isNotNull() | ~is_copied)
+        # A row that is copied finds no partner in a cell that is empty; see `unmatched`.
+        for side, others_salt in zip((self.left, self.right), reversed(salts), strict=True):
+            if copied := self._copied(side):
+                columns = [side.qualified(key) for key in side.keys]
+                has_key = reduce(and_, (column.isNotNull() for column in columns))
+                joined = joined.where(others_salt.isNotNull() | ~(has_key & sf.xxhash64(*columns).isin(copied)))
+        return joined
 
-    def unmatched_right(self) -> DataFrame | None:
-        """Return the rows of cut keys in a full outer join that only the right side has; None if there is no such."""
-        if self.how != "full" or not self._cut:
-            return None
-        rows = [
-            side.df.where(side.has_key & sf.xxhash64(*side.columns).isin(self._cut)) for side in (self.left, self.right)
-        ]
-        names = [f"skewless_met_{number}" for number in range(len(self.left.keys))]
-        met = rows[0].select(*self.left.columns).toDF(*names).distinct()
-        matches = [sf.col(name) == column for name, column in zip(names, self.right.columns, strict=True)]
-        alone = rows[1].join(sf.broadcast(met), matches, "left_anti").alias(self.right.name)
-        nothing = self.left.df.limit(0).alias(self.left.name)
-        return nothing.join(alone, sf.lit(False), "right")
+    def unmatched(self) -> Iterator[DataFrame]:
+        """Return the rows that are kept without a partner, of each side that is copied, as the join would have them."""
+        for side, other in ((self.left, self.right), (self.right, self.left)):
+            if not (copied := self._copied(side)):
+                continue
+            rows, others = (
+                which.df.where(which.has_key & sf.xxhash64(*which.columns).isin(copied)) for which in (side, other)
+            )
+            names = [f"skewless_met_{number}" for number in range(len(other.keys))]
+            met = others.select(*other.columns).toDF(*names).distinct()  # as few as the plan names
+            matches = [sf.col(name) == column for name, column in zip(names, side.columns, strict=True)]
+            alone = rows.join(sf.broadcast(met), matches, "left_anti").alias(side.name)
+            nobody = other.df.limit(0).alias(other.name)
+            yield (
+                nobody.join(alone, sf.lit(False), "right")
+                if side is self.right
+                else alone.join(nobody, sf.lit(False), "left")
+            )
 
-    @property
-    def _cut(self) -> list[int]:
-        return [key.hash for key in self.plan.keys if len(key.salts) > 1]
+    def _keeps(self, side: Side) -> bool:
+        """Whether rows of a side without a partner are in the result."""
+        return self.how in ({"left", "full", "left_anti"} if side is self.left else {"right", "full"})
 
-    def _salted(self, side: Side, *, is_kept: bool) -> DataFrame:
+    def _copied(self, side: Side) -> list[int]:
+        """Return the keys of which rows are copied that are kept without a partner."""
+        if not self._keeps(side):
+            return []
+        is_left = side is self.left
+        return [key.hash for key in self.plan.keys if len(key.right_shares if is_left else key.left_shares) > 1]
+
+    def _salted(self, side: Side) -> DataFrame:
         """Return the rows of a side, copied to their salts, and exchanged."""
-        df, keys = side.df, side.columns
+        df, keys, is_kept = side.df, side.columns, self._keeps(side)
         if not is_kept:
             df = df.where(side.has_key)
         entries = self.plan.entries(right=side is self.right)
