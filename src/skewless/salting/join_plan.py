@@ -138,7 +138,8 @@ class JoinPlan:
             )
             for key, grid in zip(self.keys, grids, strict=True)
         ]
-        return replace(self, keys=tuple(keys))
+        planned = replace(self, keys=tuple(keys))
+        return planned if planned.costs.max() < plain.max() else self.whole()  # copies can be too few for any gain
 
     def whole(self) -> JoinPlan:
         """Return the plan that leaves every key at home."""
