@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -185,7 +185,9 @@ class Plan:
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
-        return json.dumps({"skewless_plan": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+        # not asdict: on executors with an old cloudpickle, classes that came by value do not know their fields
+        content = {**vars(self), "columns": dict(self.columns), "keys": [vars(key) for key in self.keys]}
+        return json.dumps({"skewless_plan": _FORMAT, **content}, indent=1, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:

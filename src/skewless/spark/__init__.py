@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from skewless.errors import SetupError
+from skewless.spark.versions import require_pyspark
 
 if TYPE_CHECKING:
     from skewless.spark.deploy.session import ship
@@ -36,7 +36,6 @@ _HOMES: Final = {
     "repartition": "skewless.spark.planning",
     "ship": "skewless.spark.deploy.session",
 }
-_OLDEST: Final = (4, 3)  # has repartitionById, arrow_udf and the guards against retried tasks
 
 __all__ = [
     "Grouped",
@@ -55,18 +54,7 @@ __all__ = [
 ]
 
 
-def _require_pyspark() -> None:
-    """Refuse to go on without a PySpark that has what the operators are built on."""
-    advice = "install it with: pip install 'skewless[spark]'"
-    try:
-        version = str(import_module("pyspark").__version__)
-    except ImportError:
-        raise SetupError("skewless.spark needs PySpark 4.3; there is none here", hint=advice) from None
-    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-        raise SetupError(f"skewless.spark needs PySpark 4.3; this is PySpark {version}", hint=advice)
-
-
-_require_pyspark()
+require_pyspark()
 
 
 def __getattr__(name: str) -> Any:

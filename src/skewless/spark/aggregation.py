@@ -39,6 +39,7 @@ from skewless.spark.planning import Learning, key_hash, salting_for
 from skewless.spark.route import worker_column
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH
+from skewless.spark.versions import collation_of
 from skewless.spark.work import KEY_HASH, Cost, Work
 
 WORKER: Final = "skewless_worker"
@@ -240,7 +241,7 @@ class _Sent:
         kind = self.df.schema[column].dataType
         if not isinstance(kind, StringType):
             return self.plain(column)
-        if isinstance(combiner, Min | Max) and kind.collation != "UTF8_BINARY":
+        if isinstance(combiner, Min | Max) and collation_of(kind) != "UTF8_BINARY":
             return self._add("sortable", column, key_columns.sortable(column, kind, _column(column)), StringType())
         if isinstance(combiner, ApproxDistinct | ApproxTopK) and key_columns.is_collated(kind):
             raise ColumnError(

@@ -9,14 +9,14 @@ from typing import Final
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from skewless.errors import ColumnError, ConfigurationError, UnknownNameError
 from skewless.processors import Processor
 from skewless.spark.deploy.session import reason_of
+from skewless.spark.versions import known_types, to_arrow
 
-_NO_KEYS: Final = (CalendarIntervalType, MapType, VariantType)
+_NO_KEYS: Final = known_types("CalendarIntervalType", "MapType", "VariantType")
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting that says how many workers there are where nobody else does."""
@@ -108,7 +108,7 @@ def arrow_schema(schema: StructType, names: Sequence[str] | None = None) -> pa.S
     fields = []
     for field, name in zip(schema, names or schema.names, strict=True):
         try:
-            (converted,) = to_arrow_schema(StructType([field]), timezone="UTC")
+            (converted,) = to_arrow(StructType([field]))
         except PySparkTypeError as error:
             raise ColumnError(
                 f"column {name!r} is of type {field.dataType.simpleString()}, which Python cannot read",

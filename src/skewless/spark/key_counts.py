@@ -13,6 +13,7 @@ from skewless.diagnosis.diagnosis import Diagnosis, check_request
 from skewless.diagnosis.diagnosis import diagnose as diagnose_distribution
 from skewless.diagnosis.key_distribution import CLASSES, HEAD, LONGEST_NAME, KeyDistribution, by_size
 from skewless.errors import ConfigurationError
+from skewless.spark import versions
 from skewless.spark.columns import PARTITIONS, require_keys, shuffle_partitions
 from skewless.spark.merge import quoted, safe_names
 
@@ -110,8 +111,9 @@ def _classes(df: DataFrame, keys: Sequence[str]) -> DataFrame:
     names = safe_names(keys)
     rows = df.select(*(sf.col(quoted(key)).alias(name) for key, name in zip(keys, names, strict=True)))
     counts = rows.groupBy(*names).agg(sf.count("*").alias("n")).withColumn("hash", sf.xxhash64(*names))
-    largest = sf.max_by(sf.struct("n", "hash", *names), sf.struct("n", "hash"), HEAD)
-    classes = counts.groupBy(sf.length(sf.bin("n")).alias("digits")).agg(
+    counts = counts.withColumn("digits", sf.length(sf.bin("n")))
+    ranked, largest = versions.largest(counts, "digits", ("n", "hash"), ("n", "hash", *names), HEAD)
+    classes = ranked.groupBy("digits").agg(
         sf.count("*").alias("keys"), sf.sum("n").alias("rows"), largest.alias("largest")
     )
 

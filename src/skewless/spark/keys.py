@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from skewless.errors import ColumnError
+from skewless.spark.versions import collation_of
 
 _LENIENT: Final = {"LCASE", "CI", "AI", "RTRIM"}  # parts of the names of collations
 _MONTHS: Final = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
@@ -40,7 +41,9 @@ def is_collated(kind: DataType) -> bool:
     >>> [is_collated(StringType(collation)) for collation in ("UTF8_BINARY", "UTF8_LCASE", "UNICODE", "UNICODE_CI")]
     [False, True, False, True]
     """
-    return contains(kind, lambda part: isinstance(part, StringType) and bool(_LENIENT & {*part.collation.split("_")}))
+    return contains(
+        kind, lambda part: isinstance(part, StringType) and bool(_LENIENT & {*collation_of(part).split("_")})
+    )
 
 
 def identity(key: str, kind: DataType, value: Column, *, bytewise: bool = False) -> Column:
@@ -135,14 +138,14 @@ def _replaced(kind: DataType, months: DataType) -> DataType:
 
 def _collation_key(column: str, kind: StringType, value: Column) -> Column:
     """Return text that is compared byte by byte as the collation compares the value."""
-    family, text = kind.collation.removesuffix("_RTRIM"), value.cast("string")
+    family, text = collation_of(kind).removesuffix("_RTRIM"), value.cast("string")
     if family not in {"UTF8_BINARY", "UTF8_LCASE"}:
         raise ColumnError(
-            f"column {column!r} has the collation {kind.collation}, which only Spark itself can compare",
+            f"column {column!r} has the collation {collation_of(kind)}, which only Spark itself can compare",
             value=column,
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
-    if kind.collation != family:
+    if collation_of(kind) != family:
         text = sf.rtrim(text)
     # Spark lowers each letter by itself: there is no other form of sigma at the end of a word.
     return text if family == "UTF8_BINARY" else sf.translate(sf.lower(text), "\u03c2", "\u03c3")

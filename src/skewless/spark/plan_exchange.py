@@ -52,7 +52,9 @@ def salt_of(keys: Sequence[Column], salts: Salts, turn: Column) -> Column:
 
     Most rows are told by the shorter hash, which is looked up in a set, that they have none.
     """
-    number = sf.array_position(_array(salts.hashes, "bigint"), sf.xxhash64(*keys)).cast("int")
+    # by name: the function of PySpark 3.5 takes no column as the element
+    found = sf.call_function("array_position", _array(salts.hashes, "bigint"), sf.xxhash64(*keys))
+    number = found.cast("int")
     start, mask = (sf.get(_array((0, *values), "int"), number) for values in (salts.starts, salts.masks))
     entry = start + turn.bitwiseAND(mask.cast("bigint")).cast("int")
     salt = sf.when(number > 0, sf.get(_array(salts.guide, "int"), entry))

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.functions import arrow_udf
 
 from skewless.groupings import Coordinated, Grouping, Router, pass_barrier
 from skewless.processors.substreams import represented
 from skewless.spark.deploy.kernels import log_compilation
 from skewless.spark.routing import Routing, micro_batch
+from skewless.spark.versions import require_feature
 from skewless.storage.ledger import Ledger
 
 _POSITION_BITS: Final = 40  # of a row's arrival; above them is the source
@@ -88,14 +88,19 @@ def arrival_column(any_column: Column) -> Column:
             yield pa.array(np.arange(position, position + len(rows)))
             position += len(rows)
 
-    counted: Column = arrow_udf(skewless_arrival, "bigint").asNondeterministic()(any_column)  # type: ignore[call-overload]
+    counted: Column = _arrow_udf()(skewless_arrival, "bigint").asNondeterministic()(any_column)
     return counted
+
+
+def _arrow_udf() -> Any:
+    hint = "take the default grouping, which needs no Python before the exchange"
+    return require_feature("a grouping that decides row by row", "pyspark.sql.pandas.functions", "arrow_udf", hint)
 
 
 def _column(hashed: Column, function: Callable[..., Iterator[pa.Array]], kind: str, *, timed: bool) -> Column:
     """Send the hash of each row to Python, with the clock where there is a ledger to write it to, and nothing else."""
     clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
-    routed = arrow_udf(function, kind).asNondeterministic()  # type: ignore[call-overload]
+    routed = _arrow_udf()(function, kind).asNondeterministic()
     column: Column = routed(hashed, clock) if timed else routed(hashed)
     return column
 

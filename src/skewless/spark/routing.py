@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings.base import Grouping
+from skewless.spark.versions import GUARDED_SINCE, version_of
 from skewless.storage.ledger import Ledger
 
 # A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
@@ -22,7 +23,6 @@ _GUARDS: Final = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
-_GUARDED_SINCE: Final = (4, 3)  # before, they are off unless they are set, or do not exist
 
 _log: Final = logging.getLogger(__name__)
 
@@ -33,12 +33,8 @@ def has_retry_guards(spark: SparkSession) -> bool:
 
 
 def _is_on(spark: SparkSession, guard: str) -> bool:
-    by_default = str(_version(spark.version) >= _GUARDED_SINCE).lower()
+    by_default = str(version_of(spark.version) >= GUARDED_SINCE).lower()
     return spark.conf.get(guard, by_default) == "true"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2])
 
 
 def require_retry_guards(spark: SparkSession) -> None:

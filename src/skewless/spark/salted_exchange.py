@@ -11,13 +11,13 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import MapType, VariantType
 
 from skewless.hashing import make_salt
 from skewless.salting.slots import slots
 from skewless.spark.keys import contains
 from skewless.spark.merge import quoted
 from skewless.spark.routing import has_retry_guards
+from skewless.spark.versions import known_types
 
 SLOT: Final = "skewless_slot"
 HASH: Final = "skewless_hash"
@@ -140,4 +140,4 @@ def turn_seed(seed: int) -> int:
 
 def is_not_hashable(kind: object) -> bool:
     """Whether Spark has no hash for a type."""
-    return isinstance(kind, MapType | VariantType)
+    return isinstance(kind, known_types("MapType", "VariantType"))
