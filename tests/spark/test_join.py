@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skewless import JoinPlan, SkewlessError, join, plan_join
+from skewless import JoinPlan, SkewlessError, diagnose_join, explain, join, plan_join
 from skewless.metrics import imbalance
 from skewless.salting.join_plan import JoinKey
 from skewless.salting.join_planner import JoinType, cuts_of
@@ -378,3 +378,23 @@ def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) 
         assert imbalance(per_partition(joined)) < 10
     finally:
         spark.conf.unset(GUARD)
+
+
+def test_explain_and_diagnose(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = skewed(spark)
+    explain(join(left, right, "k", workers=8))
+    assert "Spark broadcasts one side of the join" in capsys.readouterr().out
+    assert diagnose_join(left, right, "k", workers=8).verdict == "Spark broadcasts one side"
+    spark.conf.set(THRESHOLD, "-1")
+    try:
+        explain(join(left, right, "k", workers=8))
+        text = capsys.readouterr().out
+        assert text.startswith("join by planned salting: intact")
+        assert "1 key cut into 8 cells" in text
+        assert "by key and salt, once a side, 8 workers; turns are random" in text
+        diagnosis = diagnose_join(left, right, [("k", "k")], "left", workers=8, label="rows")
+        assert diagnosis.verdict == "join"
+        assert diagnosis.hottest[0].name == "7"
+        assert str(diagnosis).startswith("rows: left join of ")
+    finally:
+        spark.conf.unset(THRESHOLD)

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skewless.cli import options
+from skewless.cli.diagnose_join import diagnosed_join, print_join
 from skewless.cli.run import SparkLog, require_spark, spark_session
 from skewless.diagnosis import Diagnosis, KeyDistribution, ParquetFolder, check_request, diagnose
 from skewless.errors import ConfigurationError, InputError, require_at_least
@@ -49,6 +50,13 @@ def diagnose_command(
     ] = False,
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://host:7077…")] = "local[*]",
     spark_log: SparkLog = None,
+    join: Annotated[
+        str | None,
+        typer.Option(
+            help="Diagnose the join of PATH with this file or folder instead; --key left=right if names differ."
+        ),
+    ] = None,
+    how: Annotated[str, typer.Option(help="The type of the join, as in Spark.")] = "inner",
     seed: options.Seed = 0,
     plot: Annotated[str | None, typer.Option(help="Also draw the hottest keys into this file (.png or .svg).")] = None,
     as_json: options.Json = False,
@@ -56,14 +64,26 @@ def diagnose_command(
     """Show how skewed the keys of a data set are, predict what each grouping would do, and recommend one if it helps.
 
     Example: skewless diagnose clicks.csv.gz --key article --workers 20
+
+    A join: skewless diagnose orders.parquet --join customers.parquet --key customer=id
     """
     keys = key or []
-    if sum(given is not None for given in (path, table, stream)) != 1:
-        raise ConfigurationError("exactly one of a path, {table} and {stream} must say what to read", subject="path")
-    if path is not None and file_format is None and not is_uri(path) and not Path(path).exists():
-        raise InputError(f"no such file or folder: {path}", subject="path")
-    if stream is not None and keys:
-        raise ConfigurationError("{key} is a column of a file or a table; a stream has none", subject="key")
+    _check_input(path, table, stream, keys, file_format)
+    if join is not None:
+        found = diagnosed_join(
+            path,
+            join,
+            keys,
+            how=how,
+            workers=workers,
+            top=top,
+            file_format=file_format,
+            master=master,
+            spark_log=spark_log,
+            seed=seed,
+        )
+        print_join(found, as_json=as_json)
+        return
     if plot is not None:
         options.check_plot(plot)
     if limit is not None:
@@ -99,6 +119,18 @@ def diagnose_command(
 
         plot_head(diagnosis, plot)
         typer.echo(f"The hottest keys are drawn in {plot}", err=True)
+
+
+def _check_input(
+    path: str | None, table: str | None, stream: str | None, keys: Sequence[str], file_format: str | None
+) -> None:
+    """Refuse an input that is missing, or named twice."""
+    if sum(given is not None for given in (path, table, stream)) != 1:
+        raise ConfigurationError("exactly one of a path, {table} and {stream} must say what to read", subject="path")
+    if path is not None and file_format is None and not is_uri(path) and not Path(path).exists():
+        raise InputError(f"no such file or folder: {path}", subject="path")
+    if stream is not None and keys:
+        raise ConfigurationError("{key} is a column of a file or a table; a stream has none", subject="key")
 
 
 def _open_without_spark(path: str | None, stream: str | None, keys: Sequence[str]) -> Stream | None:

@@ -12,6 +12,7 @@ from skewless.spark.versions import require_pyspark
 
 if TYPE_CHECKING:
     from skewless.spark.deploy.session import ship
+    from skewless.spark.diagnose_joins import diagnose_join
     from skewless.spark.explanation import explain
     from skewless.spark.grouped import Grouped, Windowed, group
     from skewless.spark.join_counting import plan_join
@@ -27,6 +28,7 @@ _HOMES: Final = {
     "Over": "skewless.spark.ordered",
     "Windowed": "skewless.spark.grouped",
     "diagnose": "skewless.spark.key_counts",
+    "diagnose_join": "skewless.spark.diagnose_joins",
     "explain": "skewless.spark.explanation",
     "group": "skewless.spark.grouped",
     "join": "skewless.spark.joining",
@@ -43,6 +45,7 @@ __all__ = [
     "Over",
     "Windowed",
     "diagnose",
+    "diagnose_join",
     "explain",
     "group",
     "join",

@@ -12,7 +12,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from skewless.spark.physical_plan import PhysicalPlan, read_plan
+from skewless.spark.join_explanation import broadcast_join, salted_join
+from skewless.spark.physical_plan import Operator, PhysicalPlan, read_plan
 
 _BY_SLOT: Final = r"Exchange hashpartitioning\(skewless_slot\w*#\d+, (\d+)\)"
 _BY_WORKER: Final = r"Exchange shufflepartitionidpassthrough\(.*\bskewless_worker\w*#.*, (\d+)\)"
@@ -60,34 +61,6 @@ LOCAL: Final = "combining rows where they are read"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
-    """An operator of skewless in a plan.
-
-    Parameters
-    ----------
-    name : str
-        "agg", "apply", "stateful", "over" or "repartition".
-    way : str
-        How rows get to their workers.
-    findings : tuple of (str, str)
-        What was found in the plan, each with its subject.
-    problems : tuple of str
-        What is not as it should be; empty if it survived the optimiser.
-    """
-
-    name: str
-    way: str
-    findings: tuple[tuple[str, str], ...]
-    problems: tuple[str, ...]
-
-    def __str__(self) -> str:
-        lines = [f"{self.name} by {self.way}: {'not intact' if self.problems else 'intact'}"]
-        lines += [f"  {subject:9} {finding}" for subject, finding in self.findings]
-        lines += [f"  {'problem':9} {problem}" for problem in self.problems]
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """What the physical plan of a query shows of skewless; `str()` renders it as text.
 
@@ -119,7 +92,7 @@ def explain(df: DataFrame) -> None:
     Parameters
     ----------
     df : DataFrame
-        The result of `repartition`, `agg`, `apply`, `stateful` or `over`, or a query on top of it.
+        The result of `repartition`, `agg`, `apply`, `stateful`, `over` or `join`, or a query on top of it.
     """
     print(explained(read_plan(df)))  # noqa: T201 - as DataFrame.explain does
 
@@ -128,7 +101,9 @@ def explained(plan: PhysicalPlan) -> Explanation:
     """Find the operators of skewless in a plan."""
     found = {}
     for node, text in enumerate(plan.nodes):
-        if _EXCHANGE.match(text):
+        if (joined := salted_join(plan, node)) is not None:
+            found[node] = joined
+        elif _EXCHANGE.match(text):
             found[node] = _Finder(plan, node).operator()
         elif (name := _work(text)) is not None and not _is_exchanged(plan, node):
             found[node] = _without_exchange(plan, node, name)
@@ -385,6 +360,8 @@ def _origin(column: str, aliases: dict[str, str]) -> str:
 def _by_spark(plan: PhysicalPlan) -> str:
     """Return what Spark does by itself with rows of the same key."""
     exchanges = [node for node, text in enumerate(plan.nodes) if _BY_KEY.match(text)]
+    if (broadcast := broadcast_join(plan)) is not None:
+        return broadcast
     if not exchanges:
         return "nothing is exchanged by key"
     if all(_is_combined(plan.nodes, plan.below(node)) for node in exchanges):

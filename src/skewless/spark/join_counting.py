@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinKey, JoinPlan
 from skewless.salting.join_planner import Cuts, JoinType, cost, costs_of_others, cuts_of
+from skewless.spark import versions
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
@@ -21,7 +22,7 @@ from skewless.spark.planning import SAMPLE, key_text, require_sample, workers_of
 MAX_COPIES: Final = 1.0
 """Copied rows at most, as a share of the input."""
 
-_HASH, _HOME, _LEFT, _RIGHT = "hash", "home", "left", "right"
+_HASH, _HOME, _LEFT, _RIGHT, _PAIRS = "hash", "home", "left", "right", "pairs"
 _LARGEST: Final = 64  # of the keys of each home, by rows on either side and by rows that they make
 _MOST_LARGEST: Final = 8192  # of all homes
 _NAMED_PER_WORKER: Final = 8
@@ -216,14 +217,17 @@ class Counting:
         counts = rows.groupBy(_HASH).agg(
             sf.min(_HOME).alias(_HOME), sf.sum(_LEFT).alias(_LEFT), sf.sum(_RIGHT).alias(_RIGHT)
         )
-        pairs, key = sf.col(_LEFT) * sf.col(_RIGHT), sf.struct(_HASH, _LEFT, _RIGHT)
+        counts = counts.withColumn(_PAIRS, sf.col(_LEFT).cast("double") * sf.col(_RIGHT))
         n = max(4, min(_LARGEST, _MOST_LARGEST // self.workers))
-        largest = [sf.max_by(key, sf.struct(by, _HASH), n) for by in (sf.col(_LEFT), sf.col(_RIGHT), pairs)]
+        tops = []
+        for by in (_LEFT, _RIGHT, _PAIRS):
+            counts, top = versions.largest(counts, _HOME, (by, _HASH), (_HASH, _LEFT, _RIGHT), n)
+            tops.append(top)
         homes = counts.groupBy(_HOME).agg(
             sf.sum(_LEFT).alias(_LEFT),
             sf.sum(_RIGHT).alias(_RIGHT),
-            sf.sum(pairs.cast("double")).alias("pairs"),
-            sf.array_distinct(sf.concat(*largest)).alias("largest"),
+            sf.sum(_PAIRS).alias(_PAIRS),
+            sf.array_distinct(sf.concat(*tops)).alias("largest"),
         )
         totals, nulls = np.zeros((3, self.workers)), (0.0, 0.0)
         found: dict[int, tuple[int, int, int]] = {}
@@ -231,7 +235,7 @@ class Counting:
             if home[_HOME] is None:
                 nulls = (float(home[_LEFT]), float(home[_RIGHT]))
                 continue
-            totals[:, home[_HOME]] = home[_LEFT], home[_RIGHT], home["pairs"]
+            totals[:, home[_HOME]] = home[_LEFT], home[_RIGHT], home[_PAIRS]
             found.update((key[_HASH], (key[_LEFT], key[_RIGHT], home[_HOME])) for key in home["largest"])
         table = np.array(list(found.values()), dtype=np.int64).reshape(-1, 3)
         return _Sampled(

@@ -17,6 +17,7 @@ from skewless.salting.join_planner import JoinType
 from skewless.spark.columns import require_keys, same_name
 from skewless.spark.keys import contains, identity
 from skewless.spark.merge import quoted
+from skewless.spark.versions import collation_of
 
 On = str | Sequence[str] | Sequence[tuple[str, str]]
 """The columns of a join: names that both sides have, or pairs of a name on the left and one on the right."""
@@ -134,7 +135,7 @@ def _needs_identity(kind: DataType) -> bool:
     return contains(
         kind,
         lambda part: (
-            isinstance(part, FloatType | DoubleType) or (isinstance(part, StringType) and part.collation != _BINARY)
+            isinstance(part, FloatType | DoubleType) or (isinstance(part, StringType) and collation_of(part) != _BINARY)
         ),
     )
 

@@ -57,6 +57,34 @@ class PhysicalPlan:
         return "\n".join(self.nodes[node] for node in nodes)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator of skewless in a plan.
+
+    Parameters
+    ----------
+    name : str
+        "agg", "apply", "stateful", "over", "join" or "repartition".
+    way : str
+        How rows get to their workers.
+    findings : tuple of (str, str)
+        What was found in the plan, each with its subject.
+    problems : tuple of str
+        What is not as it should be; empty if it survived the optimiser.
+    """
+
+    name: str
+    way: str
+    findings: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} by {self.way}: {'not intact' if self.problems else 'intact'}"]
+        lines += [f"  {subject:9} {finding}" for subject, finding in self.findings]
+        lines += [f"  {'problem':9} {problem}" for problem in self.problems]
+        return "\n".join(lines)
+
+
 def read_plan(df: DataFrame) -> PhysicalPlan:
     """Return the physical plan of a DataFrame."""
     text = io.StringIO()
