@@ -25,6 +25,7 @@ MAX_COPIES: Final = 1.0
 _HASH, _HOME, _LEFT, _RIGHT, _PAIRS = "hash", "home", "left", "right", "pairs"
 _LARGEST: Final = 64  # of the keys of each home, by rows on either side and by rows that they make
 _MOST_LARGEST: Final = 8192  # of all homes
+_TASKS: Final = 8  # that count a sample
 _NAMED_PER_WORKER: Final = 8
 _FEWEST_NAMED: Final = 64
 _HOT: Final = 0.05  # of the share of a worker, at most: smaller keys are not counted
@@ -214,9 +215,9 @@ class Counting:
     def _sampled(self, sample: float) -> _Sampled:
         """Count the keys of a sample: natively, in one job that returns the largest of each home worker."""
         rows = self._rows(self.left, sample, is_left=True).unionAll(self._rows(self.right, sample, is_left=False))
-        counts = rows.groupBy(_HASH).agg(
-            sf.min(_HOME).alias(_HOME), sf.sum(_LEFT).alias(_LEFT), sf.sum(_RIGHT).alias(_RIGHT)
-        )
+        if sample < 1:  # few rows: one exchange instead of two
+            rows = rows.repartition(_TASKS, _HOME)
+        counts = rows.groupBy(_HOME, _HASH).agg(sf.sum(_LEFT).alias(_LEFT), sf.sum(_RIGHT).alias(_RIGHT))
         counts = counts.withColumn(_PAIRS, sf.col(_LEFT).cast("double") * sf.col(_RIGHT))
         n = max(4, min(_LARGEST, _MOST_LARGEST // self.workers))
         tops = []
@@ -276,32 +277,26 @@ class Counting:
     def _counted(self, hashes: list[int]) -> dict[int, Any]:
         """Count keys exactly, on both sides, and read their names."""
         rows = [self._of(side, hashes, is_left=is_left) for side, is_left in ((self.left, True), (self.right, False))]
-        counts = rows[0].unionAll(rows[1]).groupBy(_HASH)
         aggregates = (
             sf.min("key_hash").alias("key_hash"),
-            sf.min("name").alias("name"),
+            sf.min("name").cast("binary").alias("name"),  # its bytes may not be text
             sf.sum(_LEFT).alias(_LEFT),
             sf.sum(_RIGHT).alias(_RIGHT),
         )
-        found = counts.agg(*aggregates).collect()
+        found = rows[0].unionAll(rows[1]).groupBy(_HASH).agg(*aggregates).collect()
         return {row[_HASH]: row for row in sorted(found, key=lambda row: row[_HASH])}
 
     def _of(self, side: Side, hashes: list[int], *, is_left: bool) -> DataFrame:
         kinds = zip(side.renamed_on, side.types, strict=True)
         name: Column = sf.concat_ws(" | ", *(key_text(kind, sf.col(quoted(key))) for key, kind in kinds))
-        return (
-            side.df.where(side.has_key & sf.xxhash64(*side.columns).isin(hashes))
-            .select(
-                sf.xxhash64(*side.columns).alias(_HASH), sf.hash(*side.columns).alias("key_hash"), name.alias("name")
-            )
-            .groupBy(_HASH)
-            .agg(
-                sf.min("key_hash").alias("key_hash"),
-                sf.min("name").cast("binary").alias("name"),  # its bytes may not be text
-                (sf.count("*") * int(is_left)).alias(_LEFT),
-                (sf.count("*") * int(not is_left)).alias(_RIGHT),
-            )
+        rows = side.df.where(side.has_key).select(
+            sf.xxhash64(*side.columns).alias(_HASH),
+            sf.hash(*side.columns).alias("key_hash"),
+            name.alias("name"),
+            sf.lit(int(is_left)).cast("bigint").alias(_LEFT),
+            sf.lit(int(not is_left)).cast("bigint").alias(_RIGHT),
         )
+        return rows.where(f"{_HASH} IN ({', '.join(map(str, hashes))})")  # a literal per call is slow to send
 
 
 def _even(rows: NDArray[np.float64], sample: float) -> NDArray[np.float64]:
