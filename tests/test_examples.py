@@ -77,3 +77,14 @@ def test_overdraft(spark: SparkSession, tmp_path: Path) -> None:
 def test_deduplicate(spark: SparkSession, tmp_path: Path) -> None:
     assert run(spark, "deduplicate", tmp_path) == [(1, 0), (1, 60), (2, 1), (2, 90), (3, 61)]
     assert states(tmp_path) == {1: {"first": 60}, 2: {"first": 90}, 3: {"first": 61}}
+
+
+def test_enrich(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    example = load("enrich")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    try:
+        enriched = example.run(example.make_up(spark))
+        assert enriched.count() == 100_000
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert "Verdict: join" in capsys.readouterr().out

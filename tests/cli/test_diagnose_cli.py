@@ -146,3 +146,24 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr("skewless.cli.run.find_spec", lambda _: None)
     for arguments in (("--table", "orders", "-k", "x"), (".", "-k", "x"), ("pyproject.toml", "--spark")):
         test_bad_input_is_one_line_and_code_2(arguments, "pip install skewless[spark]", capsys)
+
+
+def test_a_join_is_diagnosed(clicks: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "pages.csv"
+    names = ["[red]hot", *(f"article {number}" for number in range(100))]
+    pages.write_text("name,size\n" + "".join(f"{name},{number}\n" for number, name in enumerate(names)))
+    done = run_here("diagnose", str(clicks), "--join", str(pages), "--key", "article=name", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["label"] == "clicks.csv with pages.csv"
+    assert result["hottest"][0]["name"] == "[red]hot"
+    assert [one["way"] for one in result["predictions"]] == ["plain", "adaptive", "salted", "planned"]
+    assert result["verdict"] == "Spark broadcasts one side"  # which is small
+    for arguments, message in (
+        ((str(clicks), "--join", str(pages)), "--join needs --key, a column of both sides"),
+        ((str(clicks), "--join", "nowhere.csv", "-k", "article"), "no such file or folder: nowhere.csv"),
+        (("-s", "zipf", "--join", str(pages)), "--join joins a file or a folder with another"),
+    ):
+        refused = run_here("diagnose", *arguments)
+        assert refused.returncode == 2
+        assert message in refused.stderr
