@@ -175,7 +175,10 @@ def plan_by_order(
         sizes = of.loads[key] * np.diff(bounds)
         keys += [key] * sizes.size
         amounts += sizes.tolist()
-        workers += wanted.workers[own][[0, *(number + 1 for number in chosen)]].tolist()
+        if chosen or own.sum() == 1:
+            workers += wanted.workers[own][[0, *(number + 1 for number in chosen)]].tolist()
+        else:  # it cannot be cut at all
+            workers.append(int(of.homes[key]))
         if sizes.max() > _UNEVEN * wanted.amounts[own].max():
             remarks.append(
                 f"{names[key]}: {sizes.max():,.0f} rows stay in one piece: too many of them are equal in the order"
@@ -190,6 +193,8 @@ def plan_by_order(
     ordered = []
     for key in np.unique(pieces.keys).tolist():
         own = pieces.keys == key
+        if not cuts[key] and pieces.workers[own] == of.homes[key]:
+            continue
         ordered.append(
             OrderedKey(
                 key=names[key],
