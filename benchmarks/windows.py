@@ -5,7 +5,8 @@
     python benchmarks/windows.py memory       # a partition that is ten times larger than the memory of a task
 
 All print JSON. Machines are noisy: runs are interleaved, the best of several counts, and only ratios within one run
-mean something. Rows, spilled bytes and peak memory of the largest task come from Spark's event log.
+mean something. Rows, CPU time, spilled bytes and peak memory come from Spark's event log; CPU time suffers least from
+neighbours.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,6 +92,8 @@ def largest_task(events: Path, since: int) -> dict[str, Any]:
         "largest / mean": round(read(largest) * _WORKERS / max(1, sum(map(read, stage))), 3),
         "peak memory of a task, MB": round(max(m["Peak Execution Memory"] for m in stage) / 1e6),
         "spilled by the largest task, MB": round(largest["Memory Bytes Spilled"] / 1e6),
+        "cpu of all tasks of all stages, s": round(sum(m["Executor CPU Time"] for _, m in tasks) / 1e9, 1),
+        "cpu of the longest task, s": round(max(m["Executor CPU Time"] for _, m in tasks) / 1e9, 1),
         "spilled by all, MB": round(sum(m["Memory Bytes Spilled"] for m in stage) / 1e6),
     }
 
@@ -101,7 +104,7 @@ class Measure:
     def __init__(self, spark: SparkSession, events: Path, runs: int) -> None:
         self.spark, self.events, self.runs = spark, events, runs
 
-    def compare(self, ways: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    def compare(self, ways: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
         """Return the best time of each way, its ratio to the first, and its largest task."""
         best: dict[str, float] = {}
         report: dict[str, Any] = {}
@@ -131,7 +134,7 @@ def real(measure: Measure, rows: int) -> Iterator[tuple[str, dict[str, Any]]]:
         with tempfile.TemporaryDirectory() as folder:
             df = rows_of(measure.spark, folder, rows, key)
             for what, functions in _FUNCTIONS.items():
-                ways = {
+                ways: dict[str, Any] = {
                     "Window": lambda df=df, functions=functions: noop(plain(df, functions)),
                     "over": lambda df=df, functions=functions: noop(cut(df, functions)),
                 }
@@ -160,7 +163,7 @@ def simulated(measure: Measure, rows: int) -> Iterator[tuple[str, dict[str, Any]
             def slow(result: DataFrame) -> None:
                 noop(result.mapInArrow(slowly(micros), result.schema))
 
-            ways = {
+            ways: dict[str, Any] = {
                 "Window": lambda df=df, slow=slow, functions=functions: slow(plain(df, functions)),
                 "over": lambda df=df, slow=slow, functions=functions: slow(cut(df, functions)),
             }

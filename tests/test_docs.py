@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("architecture", "spark", "stateful", "windows"))]
+RUN = ("architecture", "spark", "stateful", "windows")
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in RUN)]
 COLUMNS = [
     "concat('c', id % 7) AS customer", "IF(id % 5 = 0, 'other', 'Turkey') AS country", "double(id) AS amount",
     "double(id) AS ms", "concat('u', id % 3) AS user", "timestamp_seconds(id) AS ts", "id AS number", "id AS cents",

@@ -5,8 +5,9 @@ Its argument is the cluster: `master`, with options `java` for the executors, `a
 answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
 `stream` to count the first hundred tuples of a named stream too; `variance` for a combiner that Spark cannot merge
 itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
-`cost_ms` and `ledger` to slow down the reduce side and to follow its progress from outside; `unguarded` to switch off
-the retry guards: `"always"`, or `"later"`, when the operator has found them on.
+`windows` for window functions over hot keys; `cost_ms` and `ledger` to slow down the reduce side and to follow its
+progress from outside; `unguarded` to switch off the retry guards: `"always"`, or `"later"`, when the operator
+has found them on.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
 from skewless.errors import SkewlessError
-from skewless.spark import group
+from skewless.salting import order_plan
+from skewless.spark import group, over
 from skewless.spark.deploy.session import make_session, one_line_errors, ship
 from skewless.spark.stream_source import NAME, register
 from skewless.spark.work import Cost
+from skewless.windows import Lag, Rank, RowNumber, Running
 
 KEY = "CASE WHEN id % 3 = 0 THEN 'hot' WHEN id % 101 = 0 THEN NULL ELSE concat('k', (id * 7 + {seed}) % 97) END AS k"
 GUARDS = [f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")]
@@ -115,7 +118,21 @@ def answer(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     expected = [[row["k"], row["n"], row["s"], row["spread"]] for row in plain.collect()]
     places = [row["place"] for row in spark.range(1).mapInArrow(homes, "place string").collect()]
     found = {"counted": counted, "plain": expected, "session": type(spark).__module__, "homes": places}
+    if "windows" in options:
+        found |= {"windows": windows_of(df.select("k", "v"), options["workers"])}
     return found | ({"streamed": count_stream(spark, options["stream"])} if "stream" in options else {})
+
+
+def windows_of(df: DataFrame, workers: int) -> dict[str, Any]:
+    """Compute window functions over a hot key, cut and with Spark's own window."""
+    order_plan.WORTH = 1  # type: ignore[misc] # so that few rows are worth it
+    ordered = over(df, "k", order_by=[sf.col("v").desc_nulls_first()], workers=workers, sample=1.0)
+    result = ordered.select(n=RowNumber(), r=Rank(), before=Lag("v"), total=Running(Sum("v")))
+    own = Window.partitionBy("k").orderBy(sf.desc_nulls_first("v"))
+    expected = df.select(
+        "*", sf.row_number().over(own), sf.rank().over(own), sf.lag("v").over(own), sf.sum("v").over(own)
+    )
+    return {"cuts": ordered.plan.n_cuts, "wrong": result.exceptAll(expected).count(), "rows": result.count()}
 
 
 def count_stream(spark: SparkSession, name: str) -> int:

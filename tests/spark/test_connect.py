@@ -78,6 +78,12 @@ def test_groupings_equal_plain_spark_through_connect(client: Program, variance: 
             assert [row[3] for row in rows] == pytest.approx([row[3] for row in expected]), name
 
 
+def test_windows_over_hot_keys_through_connect(client: Program) -> None:
+    result = client.ask({"groupings": [], "rows": 3000, "workers": 4, "windows": True})()
+    assert result["windows"] == {"cuts": result["windows"]["cuts"], "wrong": 0, "rows": 3000}
+    assert result["windows"]["cuts"] > 0
+
+
 def test_ordered_state_through_connect(server: str, tmp_path: Path) -> None:
     """The server makes the directories of state and ledger."""
     rows = [(None if number % 11 == 0 else f"k{number % 7}", number, number) for number in range(120)]

@@ -139,6 +139,17 @@ class Diagnosis:
         job = "a stream" if self.streaming else "a batch job"
         return f"Predicted by routing {self.tuples:,} tuples of these keys as {job} with {self.sources} sources would."
 
+    @property
+    def windows(self) -> str:
+        """What window functions over the keys are up to, in one line; empty where no key exceeds a worker's share."""
+        hottest = self.hottest[0]
+        if self.streaming or hottest.share * self.workers <= 1:
+            return ""
+        return (
+            f"Window functions over this key would sort {_percent(hottest.share)} of the rows in one task; "
+            f"over(…) cuts them by order, {_percent(1 / self.workers)} each."
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return asdict(self)
@@ -154,7 +165,8 @@ class Diagnosis:
                 f"{mark} {one.grouping:<20}{one.stage_time:>12.2f}{one.speed_up:>12.2f}{one.imbalance:>12.1f}"
                 f"{one.stddev:>12.3f}{one.dist_cost:>12.2f}"
             )
-        return "\n".join([self.heading, *keys, "", *table, "", self.basis, f"Verdict: {self.verdict}", self.reason])
+        lines = [self.heading, *keys, "", *table, "", self.basis, *filter(None, [self.windows])]
+        return "\n".join([*lines, f"Verdict: {self.verdict}", self.reason])
 
 
 def diagnose(

@@ -110,7 +110,7 @@ class OrderPlan:
             f"{rows:,.0f} rows on {self.workers} workers. The busiest worker is {before:.1f} % above the mean with "
         )
         if not self.keys:
-            return f"{summary}Spark's own window, which is what this is: no key is worth a cut."
+            return " ".join([f"{summary}Spark's own window, which is what this is: no key is cut.", *self.remarks])
         lines = [f"{summary}Spark's own window, {after:.1f} % with this plan: {self.n_cuts} cuts by order."]
         for key in self.keys[:_SHOWN]:
             where = f"cut in {len(key.slots)}" if len(key.slots) > 1 else f"moved to worker {key.workers[0]}"

@@ -30,13 +30,13 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    VariantType,
 )
 
 from skewless.spark.keys import contains
 from skewless.spark.order_cuts import TIE, OrderCuts
 from skewless.spark.ordering import natural_key
 from skewless.spark.salted_exchange import SLOT
+from skewless.spark.versions import finds_several, known_types
 from skewless.spark.window_functions import (
     FIRSTS,
     LASTS,
@@ -51,7 +51,8 @@ from skewless.windows import First, Last, WindowFunction
 
 _PHASE: Final = "skewless_phase"  # of a row in its piece: copies of rows before, its own rows, copies of rows after
 _BEFORE, _OWN, _AFTER = range(3)
-_NUMBER: Final = "skewless_number"
+_NUMBER: Final = "skewless_number"  # of a row in its piece, from 1, and from its end, from 0
+_NUMBER_BACK: Final = "skewless_number_back"
 _COPY: Final = "skewless_copy"
 _CARRIED: Final = "skewless_carried"
 _OBJECTS: Final = "skewless_objects"
@@ -172,7 +173,7 @@ class OrderedPieces:
         return [
             name
             for name in self._bordering
-            if not contains(kinds[name], lambda part: isinstance(part, MapType | VariantType))
+            if not contains(kinds[name], lambda part: isinstance(part, known_types("MapType", "VariantType")))
         ]
 
     def _slotted(self, *, cut_only: bool) -> DataFrame:
@@ -189,22 +190,8 @@ class OrderedPieces:
         n_firsts = max(n_after, any(isinstance(function, First) for function in self.functions))
         n_lasts = max(n_before, any(isinstance(function, Last) for function in self.functions))
         if n_firsts or n_lasts:
-            natural = natural_key(self.cuts.order, self.order)
-            if natural is None:  # only a sort can tell
-                number = sf.row_number().over(
-                    Window.partitionBy(*self.keys, SLOT).orderBy(*self._sorted, *self._tie_broken)
-                )
-                rows = rows.repartition(self.cuts.plan.workers, SLOT).withColumn(_NUMBER, number)
-                natural = [sf.col(_NUMBER)], False
-            by = sf.struct(*natural[0], *([TIE] if self._told_apart_by else []))
-            least, greatest = (sf.max_by, sf.min_by) if natural[1] else (sf.min_by, sf.max_by)
-            row = sf.struct(*self._copied)
-            if n_firsts:
-                aggregates[FIRSTS] = least(row, by, n_firsts)
-            if n_lasts:
-                aggregates[LASTS] = greatest(row, by, n_lasts)
-            # Spark would sort the rows of each task by piece to find them, unless an aggregate needs objects.
-            aggregates[_OBJECTS] = sf.collect_list(sf.lit(None).cast("int"))
+            rows, borders = self._borders(rows, n_firsts, n_lasts)
+            aggregates |= borders
         pieces = rows.groupBy(*self.keys, SLOT).agg(*(column.alias(name) for name, column in aggregates.items()))
         if not (self._spans and any(way.carried for way in self._ways)):
             return pieces
@@ -213,6 +200,32 @@ class OrderedPieces:
         others = [name for name in pieces.columns if name not in self.keys]
         gathered = pieces.groupBy(*self.keys).agg(sf.collect_list(sf.struct(*others)).alias(_GATHERED))
         return gathered.select(*self.keys, sf.inline(_GATHERED))
+
+    def _borders(self, rows: DataFrame, n_firsts: int, n_lasts: int) -> tuple[DataFrame, dict[str, Column]]:
+        """Return rows, and the aggregates of a piece that are its first and last rows."""
+        row, found = sf.struct(*self._copied), {}
+        natural = natural_key(self.cuts.order, self.order)
+        if natural is not None and finds_several():
+            by = sf.struct(*natural[0], *([TIE] if self._told_apart_by else []))
+            least, greatest = (sf.max_by, sf.min_by) if natural[1] else (sf.min_by, sf.max_by)
+            if n_firsts:
+                found[FIRSTS] = least(row, by, n_firsts)
+            if n_lasts:
+                found[LASTS] = greatest(row, by, n_lasts)
+            # Spark would sort the rows of each task by piece to find them, unless an aggregate needs objects.
+            found[_OBJECTS] = sf.collect_list(sf.lit(None).cast("int"))
+            return rows, found
+        piece = Window.partitionBy(*self.keys, SLOT).orderBy(*self._sorted, *self._tie_broken)
+        whole = piece.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+        number, size = sf.row_number().over(piece), sf.count("*").over(whole)
+        numbered = rows.repartition(self.cuts.plan.workers, SLOT).select(
+            "*", number.alias(_NUMBER), (size - number).cast("int").alias(_NUMBER_BACK)
+        )
+        if n_firsts:
+            found[FIRSTS] = _first_by(_NUMBER, n_firsts + 1, row)
+        if n_lasts:
+            found[LASTS] = _first_by(_NUMBER_BACK, n_lasts, row)
+        return numbered, found
 
     @property
     def _values(self) -> DataFrame:
@@ -259,6 +272,14 @@ class OrderedPieces:
         for key in self.keys:
             condition &= sf.col(key).eqNullSafe(sf.col(renamed[key]))
         return rows.join(sf.broadcast(table), condition, "left").drop(*renamed.values())
+
+
+def _first_by(number: str, end: int, row: Column) -> Column:
+    """Return the aggregate of rows whose number is below an end, in the order of their numbers."""
+    numbered = sf.struct(sf.col(number).alias("number"), row.alias("row"))
+    gathered = sf.collect_list(sf.when(sf.col(number) < end, numbered))
+    in_order = sf.array_sort(gathered, lambda one, other: one["number"] - other["number"])
+    return sf.transform(in_order, lambda found: found["row"])
 
 
 def _phased(rows: Column, phase: int) -> Column:

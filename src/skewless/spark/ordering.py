@@ -9,13 +9,15 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import CalendarIntervalType, DataType, MapType, VariantType
+from pyspark.sql.types import DataType
 
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.spark.columns import require_column
 from skewless.spark.keys import contains
 from skewless.spark.merge import quoted
+from skewless.spark.versions import known_types
 
+_WITHOUT_ORDER: Final = known_types("CalendarIntervalType", "MapType", "VariantType")
 _COLUMN: Final = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _SORTED: Final = re.compile(r"(.*) (ASC|DESC) NULLS (FIRST|LAST)", re.DOTALL)
 
@@ -72,7 +74,7 @@ def read_order(df: DataFrame, order_by: str | Column | Sequence[str | Column]) -
         if not isinstance(one, str | Column):
             raise ConfigurationError(subject="order_by", expected="names of columns, or columns", value=one)
         column = _read(df, one)
-        if contains(column.kind, lambda part: isinstance(part, CalendarIntervalType | MapType | VariantType)):
+        if contains(column.kind, lambda part: isinstance(part, _WITHOUT_ORDER)):
             raise ColumnError(
                 f"column {column.name!r} is of type {column.kind.simpleString()}, which has no order",
                 subject="order_by",

@@ -59,6 +59,16 @@ def to_arrow(schema: Any) -> Any:
     return convert(schema, **in_utc)
 
 
+def has_arrow_tables() -> bool:
+    """Whether DataFrames become Arrow tables, and are made of them."""
+    return hasattr(import_module("pyspark.sql").DataFrame, "toArrow")
+
+
+def finds_several() -> bool:
+    """Whether `max_by` and `min_by` find more than one row."""
+    return "k" in signature(import_module("pyspark.sql.functions").max_by).parameters
+
+
 def largest(
     rows: DataFrame, group: str, order: Sequence[str], columns: Sequence[str], n: int
 ) -> tuple[DataFrame, Column]:
@@ -68,7 +78,7 @@ def largest(
     """
     sf = import_module("pyspark.sql.functions")
     value, ordered = sf.struct(*columns), sf.struct(*order)
-    if "k" in signature(sf.max_by).parameters:
+    if finds_several():
         return rows, sf.max_by(value, ordered, n)
     window = import_module("pyspark.sql").Window.partitionBy(group).orderBy(ordered.desc())
     ranked = rows.withColumn(_RANK, sf.row_number().over(window))
