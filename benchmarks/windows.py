@@ -129,8 +129,8 @@ def rows_of(spark: SparkSession, folder: str, rows: int, key: str) -> DataFrame:
     return spark.read.parquet(folder)
 
 
-def real(measure: Measure, rows: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    for skew, key in _KEYS.items():
+def real(measure: Measure, rows: int, skews: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for skew, key in skews.items():
         with tempfile.TemporaryDirectory() as folder:
             df = rows_of(measure.spark, folder, rows, key)
             for what, functions in _FUNCTIONS.items():
@@ -152,10 +152,10 @@ def slowly(micros: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     return work
 
 
-def simulated(measure: Measure, rows: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def simulated(measure: Measure, rows: int, skews: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     micros = 100.0
     rows //= 10
-    for skew, key in _KEYS.items():
+    for skew, key in skews.items():
         with tempfile.TemporaryDirectory() as folder:
             df = rows_of(measure.spark, folder, rows, key)
             functions = _FUNCTIONS["row_number, running sum"]
@@ -172,7 +172,7 @@ def simulated(measure: Measure, rows: int) -> Iterator[tuple[str, dict[str, Any]
             yield f"{rows:,} rows, {skew}, {micros:.0f} microseconds a row", report
 
 
-def memory(measure: Measure, rows: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def memory(measure: Measure, rows: int, _skews: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     functions: dict[str, WindowFunction] = {"n": RowNumber(), "total": Running(Count())}
     with tempfile.TemporaryDirectory() as folder:
         made = rows_of(measure.spark, folder, rows, "0L").withColumn("text", sf.repeat(sf.hex("t"), 4))
@@ -194,7 +194,9 @@ def main() -> None:
     parser.add_argument("what", choices=list(WAYS))
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows (default 10 million)")
     parser.add_argument("--runs", type=int, default=2, help="runs after the first, which warms up (default 2)")
+    parser.add_argument("--skew", choices=list(_KEYS), nargs="*", default=list(_KEYS), help="which data (default all)")
     arguments = parser.parse_args()
+    skews = {skew: _KEYS[skew] for skew in arguments.skew}
     with tempfile.TemporaryDirectory() as events:
         spark = make_session(
             "local[8]" if arguments.what == "simulated" else "local[2]",
@@ -207,7 +209,7 @@ def main() -> None:
         )
         spark.sparkContext.setLogLevel("ERROR")
         report: dict[str, dict[str, Any]] = {}
-        for name, values in WAYS[arguments.what](Measure(spark, Path(events), arguments.runs), arguments.rows):
+        for name, values in WAYS[arguments.what](Measure(spark, Path(events), arguments.runs), arguments.rows, skews):
             report[name] = values
             print(f"{name}: {values}", file=sys.stderr, flush=True)
         print(json.dumps(report, indent=2))

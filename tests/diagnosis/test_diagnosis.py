@@ -218,11 +218,15 @@ def test_all_of_it_as_text() -> None:
     assert lines[0] == f"country-skew-r80: 5,000 rows, {diagnosis.distinct} keys, 5 workers (a guess)"
     assert lines[1].split()[0] == "Turkey"
     assert [line[0] for line in lines if line[2:].startswith(FEW)] == [" ", " ", "*"]
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "Predicted by routing 5,000 tuples of these keys as a batch job with 5 sources would.",
+        diagnosis.windows,
         "Verdict: shuffle",
         diagnosis.reason,
     ]
+    assert diagnosis.windows.startswith(
+        "Window functions over this key would sort 80.5 % of the rows in one task; over("
+    )
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -7,7 +7,7 @@ look at neighbouring rows get copies of the rows around their piece, which are r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -205,13 +205,13 @@ class OrderedPieces:
         """Return rows, and the aggregates of a piece that are its first and last rows."""
         row, found = sf.struct(*self._copied), {}
         natural = natural_key(self.cuts.order, self.order)
-        if natural is not None and finds_several():
+        if natural is not None and (finds_several() or max(n_firsts, n_lasts) == 1):
             by = sf.struct(*natural[0], *([TIE] if self._told_apart_by else []))
             least, greatest = (sf.max_by, sf.min_by) if natural[1] else (sf.min_by, sf.max_by)
             if n_firsts:
-                found[FIRSTS] = least(row, by, n_firsts)
+                found[FIRSTS] = _extremes(least, row, by, n_firsts)
             if n_lasts:
-                found[LASTS] = greatest(row, by, n_lasts)
+                found[LASTS] = _extremes(greatest, row, by, n_lasts)
             # Spark would sort the rows of each task by piece to find them, unless an aggregate needs objects.
             found[_OBJECTS] = sf.collect_list(sf.lit(None).cast("int"))
             return rows, found
@@ -272,6 +272,11 @@ class OrderedPieces:
         for key in self.keys:
             condition &= sf.col(key).eqNullSafe(sf.col(renamed[key]))
         return rows.join(sf.broadcast(table), condition, "left").drop(*renamed.values())
+
+
+def _extremes(pick: Callable[..., Column], row: Column, by: Column, n: int) -> Column:
+    """Return the aggregate of the n first or last rows; a single one is found in two thirds of the time."""
+    return sf.array(pick(row, by)) if n == 1 else pick(row, by, n)
 
 
 def _first_by(number: str, end: int, row: Column) -> Column:
