@@ -398,3 +398,25 @@ def test_explain_and_diagnose(spark: SparkSession, capsys: pytest.CaptureFixture
         assert str(diagnosis).startswith("rows: left join of ")
     finally:
         spark.conf.unset(THRESHOLD)
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_two_streams_are_joined_within_a_time_range_by_a_plan_at_hand(spark: SparkSession, tmp_path: Path) -> None:
+    left = spark.range(0, 400, 1, 2).selectExpr(
+        "IF(id % 10 < 8, 7, id) AS k", "timestamp_seconds(1e6 + id) AS t", "id AS v"
+    )
+    right = spark.range(0, 100, 1, 2).selectExpr("IF(id % 10 < 3, 7, id) AS k", "timestamp_seconds(1e6 + id * 4) AS u")
+    sides = []
+    for name, df, time in (("left", left, "t"), ("right", right, "u")):
+        df.write.parquet(str(tmp_path / name))
+        stream = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / name))
+        sides.append(stream.withWatermark(time, "1 hour"))
+    near = (sf.col("t") >= sf.col("u") - sf.expr("INTERVAL 50 SECONDS")) & (sf.col("t") <= sf.col("u"))
+    plan = plan_join(left, right, "k", sample=1.0)
+    joined = join(sides[0], sides[1], "k", condition=near, learn_from=plan)
+    assert not is_plain(joined)
+    query = joined.writeStream.format("memory").queryName("near").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert contents([spark.table("near")]) == contents([left.join(right, "k").where(near)])
+    with pytest.raises(SkewlessError, match=r"partitions partitions.*Leave workers out"):
+        join(sides[0], sides[1], "k", condition=near, learn_from=plan, workers=7)
