@@ -210,6 +210,8 @@ def _print(diagnosis: Diagnosis) -> None:
     console = Console(highlight=False)
     console.print(Text(_printable(diagnosis.heading), "bold"))
     console.print(keys, table, sep="")
+    if diagnosis.windows:
+        console.print(diagnosis.windows)
     console.print(Text.assemble(("Verdict: ", "bold"), (diagnosis.verdict, "bold green"), f"\n{diagnosis.reason}"))
 
 
