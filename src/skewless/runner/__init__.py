@@ -1,3 +1,5 @@
 """`skewless run`: inputs, applications, pipelines, rejects and verification on Spark."""
 
-import skewless.spark  # noqa: F401 - refuses a PySpark that is too old, before a module here imports what it lacks
+from skewless.spark.versions import STREAMS_SINCE, require_pyspark
+
+require_pyspark("skewless run", STREAMS_SINCE)  # before a module here imports what an older one lacks

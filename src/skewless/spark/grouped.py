@@ -49,6 +49,7 @@ from skewless.spark.route import arrival_column, worker_and_arrival, worker_colu
 from skewless.spark.routing import Routing, require_retry_guards
 from skewless.spark.salted_exchange import SLOT
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
+from skewless.spark.versions import STREAMS_SINCE, require_pyspark
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
@@ -102,6 +103,8 @@ def group(
         workers = shuffle_partitions(df.sparkSession)
     require_sample(sample)
     require_teacher(df, keys, learn_from)
+    if df.isStreaming:
+        require_pyspark("a stream", STREAMS_SINCE)
     return Grouped(
         df=df,
         keys=keys,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 OLDEST: Final = (3, 5)
 NEWEST: Final = (5,)  # of which nothing is known yet
+STREAMS_SINCE: Final = (4, 3)
+"""The first version on which the tests of streams, and of `skewless run`, pass."""
 GUARDED_SINCE: Final = (4, 3)
 """Since when Spark runs all consumers of a retried task again by default: before, an unset guard is off, or absent."""
 
@@ -30,14 +32,14 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2])
 
 
-def require_pyspark() -> None:
-    """Refuse to go on without a PySpark that has what the operators are built on."""
-    needed = f"skewless.spark needs PySpark {'.'.join(map(str, OLDEST))} or later, below {NEWEST[0]}"
+def require_pyspark(what: str = "skewless.spark", oldest: tuple[int, ...] = OLDEST) -> None:
+    """Refuse to go on without a PySpark that has what something is built on."""
+    needed = f"{what} needs PySpark {'.'.join(map(str, oldest))} or later, below {NEWEST[0]}"
     try:
         found = str(import_module("pyspark").__version__)
     except ImportError:
         raise SetupError(f"{needed}; there is none here", hint=_ADVICE) from None
-    if not OLDEST <= version_of(found) < NEWEST:
+    if not oldest <= version_of(found) < NEWEST:
         raise SetupError(f"{needed}; this is PySpark {found}", hint=_ADVICE)
 
 
