@@ -89,7 +89,7 @@ def largest_task(events: Path, since: int) -> dict[str, Any]:
     largest = max(stage, key=read)
     return {
         "rows of the largest task": read(largest),
-        "largest / mean": round(read(largest) * _WORKERS / max(1, sum(map(read, stage))), 3),
+        "largest / mean": round(read(largest) * max(_WORKERS, len(stage)) / max(1, sum(map(read, stage))), 3),
         "peak memory of a task, MB": round(max(m["Peak Execution Memory"] for m in stage) / 1e6),
         "spilled by the largest task, MB": round(largest["Memory Bytes Spilled"] / 1e6),
         "cpu of all tasks of all stages, s": round(sum(m["Executor CPU Time"] for _, m in tasks) / 1e9, 1),
