@@ -108,8 +108,8 @@ def cost(
 ) -> NDArray[np.float64] | float:
     """Return what the rows of a key cost: those that are exchanged, and those that they make.
 
-    >>> cost(10.0, 3.0, "inner"), cost(10.0, 0.0, "left"), cost(10.0, 3.0, "left_semi")
-    (43.0, 20.0, 23.0)
+    >>> [float(cost(10.0, right, how)) for right, how in ((3.0, "inner"), (0.0, "left"), (3.0, "left_semi"))]
+    [43.0, 20.0, 23.0]
     """
     return left + right + made(left, right, how)
 
