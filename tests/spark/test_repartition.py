@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
+from skewless.salting.plan_task import PlanTask
 from skewless.salting.planning_task import Task
 from skewless.spark.physical_plan import read_plan
 
@@ -211,7 +212,11 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
             attempt()
 
 
-def test_the_planning_task_needs_no_skewless_where_it_runs() -> None:
-    task = cloudpickle.dumps(Task(workers=4, salt=0))  # type: ignore[no-untyped-call]
-    done = subprocess.run([sys.executable, "-c", WITHOUT_SKEWLESS], input=task, capture_output=True, check=False)
-    assert (done.stdout, done.returncode) == (b"0\n", 0), done.stderr.decode()
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_planning_task_needs_no_skewless_where_it_runs(*, whole: bool) -> None:
+    task: Any = Task(workers=4, salt=0)
+    if whole:
+        task = PlanTask(columns={"k": "string"}, content=(), task=task)
+    sent = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SKEWLESS], input=sent, capture_output=True, check=False)
+    assert (done.stdout, done.returncode) == (b"1\n" if whole else b"0\n", 0), done.stderr.decode()

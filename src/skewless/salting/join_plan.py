@@ -12,8 +12,10 @@ from typing import Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.errors import InputError, StorageError
+from skewless.errors import InputError
 from skewless.salting.join_planner import Cuts, Grid, JoinCounts, JoinType, cost, cuts_of, made, plan_grids
+from skewless.salting.plan import shortened
+from skewless.salting.saved import read_plan, write_plan
 from skewless.salting.slots import landings_of_salts, steer
 from skewless.salting.table import alias_table
 
@@ -263,19 +265,12 @@ class JoinPlan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a local file, as JSON."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise StorageError(f"cannot write the plan to {path}: {error}", subject="path") from error
+        write_plan(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> JoinPlan:
         """Read a plan that `save` wrote."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise StorageError(f"cannot read a plan from {path}: {error}", subject="path") from error
-        return cls.from_json(text)
+        return cls.from_json(read_plan(path))
 
     @property
     def summary(self) -> str:
@@ -296,7 +291,7 @@ class JoinPlan:
             width = min(40, max(len("key"), *(len(name) for name, *_ in shown)))
             lines.append(f"  {'key':{width}}  {'left':>12}  {'right':>12}  {'makes':>8}  cells")
             lines += [
-                f"  {_short(name, width):{width}}  {left:>12}  {right:>12}  {share:>8}  {cells}"
+                f"  {shortened(name, width):{width}}  {left:>12}  {right:>12}  {share:>8}  {cells}"
                 for name, left, right, share, cells in shown
             ]
         return "\n".join(lines)
@@ -357,8 +352,3 @@ def _is_sound_key(key: JoinKey, cuts: Cuts) -> bool:
 
 def _is_sound_shares(shares: Sequence[float]) -> bool:
     return min(shares) >= 0 < sum(shares)
-
-
-def _short(name: str, width: int) -> str:
-    printable = "".join(character if character.isprintable() else "·" for character in name)
-    return printable if len(printable) <= width else printable[: width - 1] + "…"

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.errors import InputError, StorageError
+from skewless.errors import InputError
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.salts import Salts
+from skewless.salting.saved import read_plan, write_plan
 from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
 
@@ -215,26 +216,19 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a local file, as JSON."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise StorageError(f"cannot write the plan to {path}: {error}", subject="path") from error
+        write_plan(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read a plan that `save` wrote."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise StorageError(f"cannot read a plan from {path}: {error}", subject="path") from error
-        return cls.from_json(text)
+        return cls.from_json(read_plan(path))
 
     def __str__(self) -> str:
         lines = [self._summary()]
         if shown := self._shown():
             width = min(40, max(len("key"), *(len(name) for name, *_ in shown)))
             lines.append(f"  {'key':{width}}  {'share':>7}  workers")
-            lines += [f"  {_short(name, width):{width}}  {share:>7}  {workers}" for name, share, workers in shown]
+            lines += [f"  {shortened(name, width):{width}}  {share:>7}  {workers}" for name, share, workers in shown]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -274,6 +268,7 @@ class Plan:
         return shown
 
 
-def _short(name: str, width: int) -> str:
+def shortened(name: str, width: int) -> str:
+    """Return the name of a key as it fits into a column of text."""
     printable = "".join(character if character.isprintable() else "·" for character in name)
     return printable if len(printable) <= width else printable[: width - 1] + "…"

@@ -16,7 +16,7 @@ from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.groupings import Auto, Even, Grouping, Key, Shuffle
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt
-from skewless.salting import owners, plan_task, planner, planning_task, salts, slots, table
+from skewless.salting import owners, plan_task, planner, planning_task, salts, saved, slots, table
 from skewless.salting import plan as plans
 from skewless.salting.owners import RANGES_PER_WORKER, Owners
 from skewless.salting.plan import Plan
@@ -37,7 +37,7 @@ _MOST_WORKERS: Final = 1 << 16
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
-for _module in (skewless.errors, owners, planner, planning_task, plan_task, salts, slots, table, plans):
+for _module in (skewless.errors, owners, planner, planning_task, plan_task, salts, saved, slots, table, plans):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 

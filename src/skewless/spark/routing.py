@@ -42,7 +42,8 @@ def require_retry_guards(spark: SparkSession) -> None:
     for guard in _GUARDS:
         if not _is_on(spark, guard):
             raise ConfigurationError(
-                f"{guard} is off: a retried task could lose or double rows", hint="set it to true (Spark's default)"
+                f"{guard} is off: a retried task could lose or double rows",
+                hint="set it to true, the default since Spark 4.3, or take the default grouping",
             )
 
 
