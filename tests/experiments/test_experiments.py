@@ -40,7 +40,10 @@ def test_a_small_run_fails_no_check_but_those_that_are_known(name: str, results:
     outcome = experiment.evaluate(rows)
     known = experiment.deviates.keys() | experiment.full_only
     assert [check for check in outcome.failed if check.what not in known] == []
+    assert all(check.source for check in outcome.checks)
     names = [check.what for check in outcome.checks]
+    free = [check for check in outcome.counted if check.what not in experiment.deviates]
+    assert free, "no check of this experiment can fail"
     assert len(set(names)) == len(names) > 0
     assert outcome.numbers
     assert all(number.what and (number.ours is not None or number.even is not None) for number in outcome.numbers)
@@ -66,6 +69,7 @@ def test_published_rows_fail_exactly_the_checks_that_have_a_reason(name: str) ->
     rows = read_csv(PUBLISHED / f"{name}.csv")
     outcome = experiment.evaluate(rows)
     assert {check.what for check in outcome.failed} == experiment.deviates.keys()
+    assert all(experiment.reason(check, rows) for check in outcome.failed)
     line = next(line for line in (PUBLISHED / "README.md").read_text().splitlines() if f"({name}.svg)" in line)
     assert line.endswith(f"| {outcome.verdict.value} |")
     for panel in experiment.panels:

@@ -62,6 +62,7 @@ EXPERIMENT = Experiment(
     expect=expect,
     compare=compare,
     panels=(Panel(x="n", y="twice"),),
+    source="section 1",
 )
 
 

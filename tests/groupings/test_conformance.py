@@ -31,14 +31,15 @@ from skewless.groupings import Coordinated
 
 CONFIGURED = [
     *(grouping(workers=n) for grouping in GROUPINGS.values() for n in (1, 2, 10)),
-    DynamicKey.as_released(workers=10),
+    DynamicKey(workers=10, variant="readme"),
+    DynamicKey(workers=10, variant="released"),
     DynamicKey(workers=5, expected_keys=10, check_interval_s=7, scale_down_load=11.5),
     DistributionAware(workers=5, learn_tuples=300, relearn_every=200),
     DistributionAware(workers=5, learn_tuples=300, relearn_every=200, split_heavy=True, cost="quadratic"),
     DistributionAware(workers=5, learn_tuples=300, relearn_every=200, map_sparse=False, max_moved=1.0),
     FullKnowledge.of(np.arange(50, dtype=np.uint64) // np.uint64(3), workers=5),
     Eager(workers=5, n_substreams=7, window_ms=11_000, upper=300, lower=100, start_workers=2),
-    Correlation(workers=5, n_substreams=30, n_windows=2, level=False),
+    Correlation(workers=5, n_substreams=30, n_windows=2, variant="printed"),
     Correlation(workers=5, n_substreams=30, n_windows=3, threshold=0.5, window_ms=7_000),
     Even(workers=5, single_owner=True, max_moved=0.5),
     Even(workers=5, capacities=(1, 2, 4, 8, 0.5), half_life_s=1),

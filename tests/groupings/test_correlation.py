@@ -12,7 +12,7 @@ from naive import correlation as naive
 from naive.metrics import variance
 from naive.substream import worker_loads
 from skewless import Correlation, SkewlessError
-from skewless.groupings.correlation import covary, even_out, overall_imbalance, relabel, split
+from skewless.groupings.correlation import covary, even_out, overall_imbalance, relabel, split, split_as_printed
 from skewless.metrics import imbalance, moved_percent
 from skewless.processors.substreams import representatives
 
@@ -167,20 +167,28 @@ def test_a_table_is_made_once_in_a_period_and_keeps_apart_what_peaks_together() 
     assert set(changes) <= {11, 23, 35}
 
 
-def test_published_and_levelled() -> None:
-    """As published, one worker gets a multiple of the mean; levelled, none does."""
+@given(st.data(), st.integers(1, 8), st.integers(1, 5), st.sampled_from([0, 1, 3]))
+def test_the_printed_algorithm_equals_its_naive_twin(data: st.DataObject, n: int, n_sets: int, threshold: int) -> None:
+    loads = data.draw(st.lists(st.lists(st.integers(-4, 4), min_size=n, max_size=n), min_size=3, max_size=3))
+    matrix = np.array(loads).T @ np.array(loads)  # as symmetric as covariances, in whole numbers
+    got = split_as_printed(matrix.astype(np.float64), float(threshold), n_sets)
+    assert got.tolist() == naive.split_as_printed(matrix.tolist(), threshold, n_sets)
+
+
+def test_printed_and_levelled() -> None:
+    """As printed, one worker gets a multiple of the mean; levelled, none does."""
     histograms = np.random.default_rng(3).poisson(np.random.default_rng(4).integers(50, 150, 100), size=(24, 100))
     table = (np.arange(100) % 10).astype(np.int32)
     loads = {}
-    for level in (True, False):
-        placed = Correlation(workers=10, level=level).assign(histograms, table)
-        loads[level] = np.bincount(placed, weights=histograms.mean(axis=0), minlength=10)
-    assert imbalance(loads[True]) < 15
-    assert imbalance(loads[False]) > 100
+    for variant in ("levelled", "printed"):
+        placed = Correlation(workers=10, variant=variant).assign(histograms, table)
+        loads[variant] = np.bincount(placed, weights=histograms.mean(axis=0), minlength=10)
+    assert imbalance(loads["levelled"]) < 15
+    assert imbalance(loads["printed"]) > 50
 
 
-def test_a_new_labelling_of_the_same_sets_moves_nothing() -> None:
-    grouping = Correlation(workers=4, n_substreams=40, level=False)
+def test_a_new_labelling_of_the_same_table_moves_nothing() -> None:
+    grouping = Correlation(workers=4, n_substreams=40)
     histograms = _histograms(24)
     table = grouping.assign(histograms, np.zeros(40, dtype=np.int32))
     other = np.array([2, 0, 3, 1], dtype=np.int32)[table]
@@ -191,10 +199,13 @@ def test_loads_that_never_change_leave_nothing_to_part() -> None:
     constant = np.full((24, 100), 7)
     table = (np.arange(100) % 10).astype(np.int32)
     assert np.array_equal(Correlation(workers=10).assign(constant, table), table)
-    assert len(set(Correlation(workers=10, level=False).assign(constant, table).tolist())) == 1
+    # As printed, a covariance of 0 is "at most θ": all substreams leave every time, and end on the last worker.
+    assert set(Correlation(workers=10, variant="printed").assign(constant, table).tolist()) == {9}
 
 
-@pytest.mark.parametrize("parameters", [{"n_windows": 1}, {"threshold": 1.0}, {"threshold": -0.1}, {"threshold": "a"}])
+@pytest.mark.parametrize(
+    "parameters", [{"n_windows": 1}, {"threshold": 1.0}, {"threshold": -0.1}, {"threshold": "a"}, {"variant": "a"}]
+)
 def test_bad_parameters_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(SkewlessError, match=next(iter(parameters))):
         Correlation(workers=2, **parameters)  # type: ignore[arg-type]

@@ -69,17 +69,16 @@ def dynamic_keys(draw: st.DrawFn) -> DynamicKey:
         warm_up_s=draw(st.sampled_from([0, 3, 15])),
         promote_every_s=draw(st.sampled_from([1, 15])),
         cycles_to_old=draw(st.sampled_from([1, 2, 4])),
-        check_interval_s=draw(st.sampled_from([0, 0, 1, 20])),
+        variant=draw(st.sampled_from(["paper", "readme", "released"])),
+        check_interval_s=draw(st.sampled_from([0, 0, 1, 20, None])),
         forget_after_s=draw(st.sampled_from([5, 3600])),
         scale_down_load=draw(st.sampled_from([None, 0.0, 0.5 * plain.scale_out_load])),
-        whole_percent=False,
+        whole_percent=draw(st.sampled_from([None, False])),
     )
 
 
-@given(st.data(), dynamic_keys(), st.booleans(), SEEDS)
-def test_dynamic_key(data: st.DataObject, grouping: DynamicKey, released: bool, seed: int) -> None:
-    if released:
-        grouping = DynamicKey.as_released(workers=grouping.n_workers, expected_keys=grouping.expected_keys)
+@given(st.data(), dynamic_keys(), SEEDS)
+def test_dynamic_key(data: st.DataObject, grouping: DynamicKey, seed: int) -> None:
     router, twin = grouping.start(0, seed), NaiveDynamicKey(grouping, seed)
     names = data.draw(NAMES)
     now_ms = data.draw(st.integers(0, 10**12))
@@ -91,7 +90,7 @@ def test_dynamic_key(data: st.DataObject, grouping: DynamicKey, released: bool, 
 
 def test_dynamic_key_on_a_hot_key_for_minutes() -> None:
     """Long enough that the hot key becomes old, widens, and shrinks again when it cools down."""
-    grouping = DynamicKey(workers=10, expected_keys=20)
+    grouping = DynamicKey(workers=10, expected_keys=20, check_interval_s=0)
     router, twin = grouping.start(0, 3), NaiveDynamicKey(grouping, 3)
     rng = np.random.default_rng(0)
     widest = set()

@@ -230,9 +230,15 @@ def test_the_decline_follows_the_workers() -> None:
 def test_presets_and_aliases() -> None:
     paper, code = PopularityAware.as_published(workers=8), PopularityAware.as_released(workers=8)
     assert (paper.threshold, paper.length, paper.min_bits, paper.decline) == (10, 16, 2, 0.01)
-    assert (code.threshold, code.length, code.min_bits, code.decline) == (6, 16, 2, 0.01)
+    assert (code.threshold, code.length, code.min_bits, code.decline) == (5, 11, 2, 0.01)
+    assert (code.offset, code.filter_size) == (6, 16)
     for name in ("DSTREAM", "dstream", "Popularity", "popularity-aware"):
         assert make_grouping(name, workers=4, threshold=3) == PopularityAware(workers=4, threshold=3)
+
+
+def test_a_filter_of_16_counters_takes_every_key_for_hot() -> None:
+    result = simulate(Simulation(PopularityAware.as_released(workers=10), make_stream("zipf-1-1000")), tuples=200_000)
+    assert result.dist_cost > 9
 
 
 def test_one_key_of_80_percent_is_no_burden() -> None:

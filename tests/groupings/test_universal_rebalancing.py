@@ -45,7 +45,7 @@ def test_every_window_has_its_own_function_and_more_tries_are_evener() -> None:
     histogram = np.random.default_rng(0).poisson(50, size=100)
     mean_variances = []
     for tries in (1, 64):
-        tables = _tables(UniversalRebalancing(workers=10, tries=tries), histogram, seed=1)
+        tables = _tables(UniversalRebalancing(workers=10, variant="redrawn", tries=tries), histogram, seed=1)
         assert len({table.tobytes() for table in tables}) == len(tables)
         loads = [np.bincount(table, weights=histogram, minlength=10) for table in tables[1:]]
         mean_variances.append(np.mean([variance(load) for load in loads]))
@@ -54,10 +54,18 @@ def test_every_window_has_its_own_function_and_more_tries_are_evener() -> None:
 
 def test_seeds_differ_and_repeat() -> None:
     histogram = np.full(100, 3)
-    grouping = UniversalRebalancing(workers=10)
+    grouping = UniversalRebalancing(workers=10, variant="redrawn")
     one, again, other = (_tables(grouping, histogram, seed=seed) for seed in (1, 1, 2))
     assert all(map(np.array_equal, one, again))
     assert not any(map(np.array_equal, one, other))
+
+
+def test_static_is_one_function_for_good() -> None:
+    one, other = (_tables(UniversalRebalancing(workers=10), np.full(100, 3), seed=seed) for seed in (1, 2))
+    assert len({table.tobytes() for table in one}) == 1
+    assert not np.array_equal(one[0], other[0])
+    with pytest.raises(SkewlessError, match="variant"):
+        UniversalRebalancing(workers=2, variant="else")
 
 
 def test_without_a_try_there_is_no_function() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from naive import metrics as naive
 from skewless.errors import SkewlessError
-from skewless.metrics import imbalance, sigma, stddev, throughput, variance
+from skewless.metrics import imbalance, sigma, skew_score, stddev, throughput, variance
 from skewless.metrics.load import loads_of
 
 Metric = Callable[[ArrayLike], float]
@@ -24,6 +24,7 @@ workloads = st.lists(st.integers(0, 10**9), min_size=1, max_size=50)
 def test_metrics_follow_their_definitions(loads: list[int]) -> None:
     assert stddev(loads) == pytest.approx(naive.stddev(loads), abs=1e-9)
     assert imbalance(loads) == pytest.approx(naive.imbalance(loads), abs=1e-9)
+    assert skew_score(loads) == pytest.approx(naive.skew_score(loads), abs=1e-9)
     assert variance(loads) == pytest.approx(naive.variance(loads), rel=1e-9, abs=1e-6)
     assert sigma(loads) == pytest.approx(naive.variance(loads) ** 0.5, rel=1e-9, abs=1e-6)
 
@@ -36,7 +37,7 @@ def test_shares_do_not_depend_on_the_amount(loads: list[int], times: int) -> Non
     assert sigma(many) == pytest.approx(times * sigma(loads), rel=1e-9, abs=1e-6)
 
 
-@pytest.mark.parametrize("metric", [stddev, imbalance, sigma, variance])
+@pytest.mark.parametrize("metric", [stddev, imbalance, skew_score, sigma, variance])
 @pytest.mark.parametrize("loads", [[0, 0, 0], [7, 7, 7], [5], np.full(10, 2**40)])
 def test_balance_is_zero(metric: Metric, loads: list[int]) -> None:
     assert metric(loads) == 0.0

@@ -55,6 +55,28 @@ def split(covariances: Matrix, least: Sequence[int], n_sets: int) -> list[int]:
     return sets
 
 
+def split_as_printed(covariances: Matrix, threshold: int, n_sets: int) -> list[int]:
+    """Algorithm 2, line by line, with sets of substreams."""
+    n = len(covariances)
+    weights = [sum(covariances[i][j] for j in range(n) if j != i and covariances[i][j] >= threshold) for i in range(n)]
+    subsets: list[set[int]] = [set(range(n))]  # line 1
+    for r in range(n_sets):
+        pivot = max(range(n), key=lambda i: (weights[i], -i))
+        home = next(h for h, subset in enumerate(subsets) if pivot in subset)
+        for i in sorted(subsets[home]):
+            if covariances[pivot][i] <= threshold:
+                subsets[home].discard(i)
+                weights[i] = 0
+                for j in subsets[home]:
+                    weights[j] -= covariances[i][j]
+                for j in subsets[r]:
+                    if j != i:
+                        weights[j] += covariances[i][j]
+                subsets[r].add(i)
+        subsets.append(set())
+    return [next(h for h, subset in enumerate(subsets) if i in subset) for i in range(n)]
+
+
 def even_out(moments: Matrix, means: Sequence[int], sets: Sequence[int], n_sets: int) -> list[int]:
     """Lower the sum of moments within sets, move by move, from the fullest set down."""
     sets = list(sets)

@@ -106,6 +106,8 @@ class NaiveDynamicKey:
             self.started_ms = now_ms
         now_s = (now_ms - self.started_ms) // 1000
         due = now_s // self.grouping.promote_every_s
+        if self.grouping.variant == "released":  # its thread starts with a cycle, and sleeps afterwards
+            due += 1
         for cycle in range(max(self.cycles, due - self.grouping.cycles_to_old) + 1, due + 1):
             self.run_cycle(now_s, to_old=cycle % self.grouping.cycles_to_old == 0)
         self.cycles = max(self.cycles, due)
@@ -131,12 +133,12 @@ class NaiveDynamicKey:
 
     def load(self, worker: int) -> float:
         total = sum(self.loads)
-        if self.grouping.whole_percent:
+        if self.grouping.rules.whole_percent:
             return 100 * self.loads[worker] // max(1, total)
         return self.loads[worker]
 
     def threshold(self, percent: float) -> float:
-        return percent if self.grouping.whole_percent else percent * (sum(self.loads) / 100)
+        return percent if self.grouping.rules.whole_percent else percent * (sum(self.loads) / 100)
 
     def choose_best_task(self, key: int, item: KeyItem, now_s: int, *, is_new: bool) -> int:
         grouping = self.grouping
@@ -145,9 +147,13 @@ class NaiveDynamicKey:
         candidates = [(home + step) % n_workers for step in range(item.width)]
         best = min(candidates, key=self.load)
         down = grouping.scale_out_load if grouping.scale_down_load is None else grouping.scale_down_load
+        if grouping.variant == "readme" and grouping.scale_down_load is None:
+            down = grouping.ideal_load - grouping.ideal_load**0.5
+            down = int(down) if grouping.rules.whole_percent else down
         n_below = sum(self.load(worker) < self.threshold(down) for worker in candidates)
-        if grouping.check_interval_s > 0:
-            if is_new or now_s - item.checked_s <= grouping.check_interval_s:
+        interval_s = 60 if grouping.check_interval_s is None else grouping.check_interval_s
+        if interval_s > 0:
+            if is_new or now_s - item.checked_s < interval_s:
                 return best
             item.checked_s = now_s
         overloaded = self.load(best) >= self.threshold(grouping.scale_out_load)
@@ -173,9 +179,10 @@ class NaiveDynamicKey:
         def ranked(keys: Iterable[int]) -> list[int]:
             return sorted(keys, key=lambda key: (-counts[key], order[key]))
 
+        swap_ties = self.grouping.variant != "released"
         baby, teenage, old = (ranked(space) for space in self.spaces)
-        baby, teenage = promote(baby[: sizes[0]], teenage, sizes[1], counts)
+        baby, teenage = promote(baby[: sizes[0]], teenage, sizes[1], counts, swap_ties=swap_ties)
         if to_old:
-            teenage, old = promote(ranked(teenage), old, sizes[2], counts)
+            teenage, old = promote(ranked(teenage), old, sizes[2], counts, swap_ties=swap_ties)
         self.spaces = [{key: items[key] for key in space} for space in (baby, teenage, old)]
         self.arrived = [key for key in self.arrived if self.find(key) is not None]

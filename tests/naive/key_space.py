@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 
 def promote(
-    source: Iterable[int], target: Iterable[int], capacity: int, counts: Mapping[int, int]
+    source: Iterable[int], target: Iterable[int], capacity: int, counts: Mapping[int, int], *, swap_ties: bool = True
 ) -> tuple[list[int], list[int]]:
-    """Algorithm 3 for a target of `capacity` places, of which the free ones take the next item unasked."""
+    """Algorithm 3 for a target of `capacity` places, of which the free ones take the next item unasked.
+
+    In the authors' code (`swap_ties` is False), items of equal counts do not change places.
+    """
     sources, targets = deque(source), deque(target)
     for _ in range(capacity):
         if not sources:
@@ -19,7 +22,7 @@ def promote(
             targets.appendleft(sources.popleft())
             continue
         first, last = sources[0], targets[-1]
-        if counts[last] > counts[first]:
+        if counts[last] > counts[first] or (not swap_ties and counts[last] == counts[first]):
             break
         sources.popleft()
         targets.appendleft(first)

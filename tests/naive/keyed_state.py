@@ -97,3 +97,7 @@ class Workers:
             link[worker] = max(link[worker], can_move[substream]) + took[substream]
             self.ready[substream] = link[worker]
             self.pause_ns += link[worker] - now
+        if self.handoff == "stop" and changed:  # all wait for the last of them
+            resumed = max(self.ready[substream] for substream in changed)
+            self.pause_ns += (resumed - now) * len(self.ready) - sum(self.ready[one] - now for one in changed)
+            self.ready = [max(time, resumed) for time in self.ready]

@@ -24,6 +24,12 @@ def imbalance(loads: Sequence[int]) -> float:
     return 100 * (max(loads) - mean) / mean if mean else 0.0
 
 
+def skew_score(loads: Sequence[int]) -> float:
+    """FLIP-418, in percent."""
+    mean = sum(loads) / len(loads)
+    return min(100, 100 * sum(abs(load - mean) for load in loads) / len(loads) / mean) if mean else 0.0
+
+
 def dist_cost(pairs: Iterable[tuple[int, int]]) -> float:
     """DKG eq. 8: (key, worker) pairs per key."""
     distinct = set(pairs)

@@ -122,7 +122,7 @@ def state_of(simulation: Simulation, tuples: int) -> StateResult:
     st.sampled_from([0, 10, 50, 100]),
     st.sampled_from([0.0, 0.02, 0.3]),
     st.sampled_from([0.0, 0.5, 40.0]),
-    st.sampled_from(["pause", "barrier"]),
+    st.sampled_from(HANDOFFS),
     st.sampled_from([Steady(rate=900), Steady(rate=900, poisson=True), Ramp(first=300, last=3000)]),
     st.sampled_from([0.5, 2.0]),
     st.integers(0, 2**32),
@@ -260,7 +260,9 @@ def owners(simulation: Simulation) -> list[int]:
 
 
 def test_every_source_moves_whole_substreams() -> None:
-    simulation = Simulation(UniversalRebalancing(workers=8, n_substreams=20), Zipf(n_keys=5000), batch_ms=200)
+    simulation = Simulation(
+        UniversalRebalancing(workers=8, n_substreams=20, variant="redrawn"), Zipf(n_keys=5000), batch_ms=200
+    )
     state = state_of(replace(simulation, state=KeyedState()), 30_000)
     assert state.substreams == 20
     assert state.adaptations == state.windows - 1 or state.adaptations == state.windows
@@ -271,7 +273,11 @@ def test_eager_moves_less_than_a_new_hash_and_even_less_still() -> None:
     stream = Zipf(exponent=0.8, n_keys=20_000)
     results = {
         grouping.name: state_of(Simulation(grouping, stream, state=KeyedState()), 150_000)
-        for grouping in (Eager(workers=8), UniversalRebalancing(workers=8), Even(workers=8, single_owner=True))
+        for grouping in (
+            Eager(workers=8),
+            UniversalRebalancing(workers=8, variant="redrawn"),
+            Even(workers=8, single_owner=True),
+        )
     }
     assert results["eager"].moved_percent < results["universal_rebalancing"].moved_percent / 4
     assert results["eager"].variance_mean < results["universal_rebalancing"].variance_mean

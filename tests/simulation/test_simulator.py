@@ -232,7 +232,7 @@ def test_shape_of_the_paper_at_80_percent_skew() -> None:
 
 def test_scaling_down_later_keeps_dynamic_key_below_two_workers_per_key() -> None:
     ideal = 10.0
-    grouping = DynamicKey(workers=10, scale_down_load=ideal - ideal**0.5)
+    grouping = DynamicKey(workers=10, scale_down_load=ideal - ideal**0.5, check_interval_s=0)
     result = simulate(Simulation(grouping, make_stream("country-skew-r80")), tuples=4_000_000)
     assert result.stddev < 6
     assert result.dist_cost < 2

@@ -244,9 +244,22 @@ def test_theorem_3_without_hot_keys_chance_keeps_twice_as_many(decline: float) -
     assert np.mean(means) == pytest.approx(2 / decline, rel=0.05)
 
 
+def test_the_released_rule_is_that_of_the_code() -> None:
+    """A value is large once in 2 ** 6 tuples; it sets one of the bits 6 to 16, each half as often as the one below."""
+    coin = CoinFlip.as_released().coin
+    bits = []
+    at = next_large(coin, 0, 400_000)
+    while at < 400_000:
+        bits.append(bit_of(coin, at))
+        at = next_large(coin, at + 1, 400_000)
+    assert len(bits) == pytest.approx(400_000 / 2**6, rel=0.05)
+    assert (min(bits), max(bits)) == (6, 16)
+    assert bits.count(6) == pytest.approx(len(bits) / 2, rel=0.05)
+
+
 def test_presets() -> None:
     paper, code = CoinFlip.as_published(seed=3), CoinFlip.as_released(seed=3)
-    assert (paper.coin[1:], code.coin[1:]) == ((10, 16), (6, 16))
+    assert (paper.coin[1:], code.coin[1:]) == ((10, 16, 0), (5, 11, 6))
     assert paper.synopsis[-2:] == code.synopsis[-2:] == (2, round(0.01 * UNIT))
     assert paper.coin.salt == code.coin.salt != CoinFlip().coin.salt
     assert paper.memory < 20_000

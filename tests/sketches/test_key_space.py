@@ -61,19 +61,19 @@ def spaces_to_promote(draw: st.DrawFn) -> tuple[list[int], list[int], int, list[
     return source, target, draw(st.integers(max(1, n_target), n_target + 6)), counts
 
 
-@given(spaces_to_promote())
-def test_promote_does_algorithm_3(case: tuple[list[int], list[int], int, list[int]]) -> None:
+@given(spaces_to_promote(), st.booleans())
+def test_promote_does_algorithm_3(case: tuple[list[int], list[int], int, list[int]], swap_ties: bool) -> None:
     source, target, capacity, counts = case
     arrays = [np.array(numbers, dtype=np.int64) for numbers in (source, target, counts)]
-    new_source, new_target = promote(arrays[0], arrays[1], capacity, arrays[2])
-    expected = naive_promote(source, target, capacity, dict(enumerate(counts)))
+    new_source, new_target = promote(arrays[0], arrays[1], capacity, arrays[2], swap_ties)
+    expected = naive_promote(source, target, capacity, dict(enumerate(counts)), swap_ties=swap_ties)
     assert (new_source.tolist(), new_target.tolist()) == expected
 
 
 def test_promote_by_hand() -> None:
     counts = np.array([9, 8, 3, 7, 5, 2])
     # Slot 0 takes the free place; slot 1 changes places with slot 5, the last; slot 2 is behind slot 4.
-    source, target = promote(np.array([0, 1, 2]), np.array([3, 4, 5]), 4, counts)
+    source, target = promote(np.array([0, 1, 2]), np.array([3, 4, 5]), 4, counts, True)
     assert target.tolist() == [1, 0, 3, 4]
     assert source.tolist() == [2, 5]
 

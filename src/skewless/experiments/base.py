@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal
 
-from skewless.experiments.checks import Check
+from skewless.experiments.checks import Check, citing
 from skewless.experiments.rows import Row, Rows
 
 Point = Mapping[str, Any]
 """The parameters of one step of a sweep."""
+Reason = str | Callable[[Rows], str]
+"""Why a check does not hold, in words or computed from the rows."""
 Preset = Literal["small", "full"]
 PRESETS: Final[tuple[Preset, ...]] = ("small", "full")
 SIMULATED: Final = "simulated"
@@ -74,6 +76,7 @@ class Verdict(Enum):
 
     REPRODUCED = "reproduced"
     IN_SHAPE = "reproduced in shape"
+    CONTRADICTS = "the paper contradicts itself"
     NOT = "not reproduced"
 
 
@@ -85,16 +88,29 @@ class Outcome:
     numbers: tuple[Number, ...]
 
     @property
+    def counted(self) -> list[Check]:
+        """The checks that no proof excludes."""
+        return [check for check in self.checks if check.proof is None]
+
+    @property
     def failed(self) -> list[Check]:
-        """The checks that do not hold."""
-        return [check for check in self.checks if not check.holds]
+        """The checks that do not hold, and that no proof excludes."""
+        return [check for check in self.counted if not check.holds]
+
+    @property
+    def n_excluded(self) -> int:
+        """Number of checks that a proof excludes."""
+        return len(self.checks) - len(self.counted)
 
     @property
     def verdict(self) -> Verdict:
-        """Reproduced if all checks hold; in shape if only numbers differ from those that the paper prints."""
-        if not self.failed:
-            return Verdict.REPRODUCED
-        return Verdict.IN_SHAPE if all(check.exact for check in self.failed) else Verdict.NOT
+        """Reproduced if all checks hold; in shape if only numbers differ from those that the paper prints.
+
+        The paper contradicts itself if all hold but those that its own numbers exclude.
+        """
+        if self.failed:
+            return Verdict.IN_SHAPE if all(check.exact for check in self.failed) else Verdict.NOT
+        return Verdict.CONTRADICTS if self.n_excluded else Verdict.REPRODUCED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +135,10 @@ class Experiment:
         The figure.
     paper : tuple of Row
         Numbers that the paper prints, drawn next to ours.
+    source : str
+        Section and place of the paper that the checks take their expectations from, unless they name another.
     deviates : mapping
-        Checks that are known not to hold, each with the reason.
+        Checks that are known not to hold, each with the reason; a function computes it from the rows.
     full_only : frozenset
         Checks that the small preset is too small for.
     on_spark : OnSpark or None
@@ -134,11 +152,19 @@ class Experiment:
     expect: Callable[[Rows], Iterable[Check]]
     compare: Callable[[Rows], Iterable[Number]]
     panels: tuple[Panel, ...]
+    source: str
     paper: tuple[Row, ...] = ()
-    deviates: Mapping[str, str] = field(default_factory=dict)
+    deviates: Mapping[str, Reason] = field(default_factory=dict)
     full_only: frozenset[str] = frozenset()
     on_spark: OnSpark | None = None
 
     def evaluate(self, rows: Rows) -> Outcome:
         """Check the rows of a run."""
-        return Outcome(tuple(self.expect(rows)), tuple(self.compare(rows)))
+        return Outcome(tuple(citing(self.source, self.expect(rows))), tuple(self.compare(rows)))
+
+    def reason(self, check: Check, rows: Rows) -> str | None:
+        """Return why a check does not hold, as far as that is known."""
+        if check.proof is not None:
+            return check.proof.text
+        reason = None if check.holds else self.deviates.get(check.what)
+        return reason(rows) if callable(reason) else reason

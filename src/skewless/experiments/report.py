@@ -14,6 +14,7 @@ from typing import Any
 from skewless.errors import StorageError
 from skewless.experiments import PAPERS, experiment_names, load_experiment
 from skewless.experiments.base import SPARK, Experiment, Number, Outcome, Preset, Verdict
+from skewless.experiments.checks import Check
 from skewless.experiments.figures import draw, standalone
 from skewless.experiments.results import Results, write_csv
 from skewless.experiments.rows import Rows
@@ -68,7 +69,19 @@ def _findings(results: Results, preset: Preset) -> Iterator[Finding]:
             yield Finding(name, experiment, rows, experiment.evaluate(rows), provenance, draw(experiment, rows))
 
 
-_MARKS = {Verdict.REPRODUCED: "yes", Verdict.IN_SHAPE: "shape", Verdict.NOT: "no"}
+_MARKS = {
+    Verdict.REPRODUCED: "yes",
+    Verdict.IN_SHAPE: "shape",
+    Verdict.CONTRADICTS: "itself",
+    Verdict.NOT: "no",
+}
+
+
+def _hold(found: Sequence[Finding]) -> str:
+    """Return how many checks hold, and how many proofs exclude: 7 of 9, 1 excluded."""
+    counted = [check.holds for one in found for check in one.outcome.counted]
+    n_excluded = sum(one.outcome.n_excluded for one in found)
+    return f"{sum(counted)} of {len(counted)}" + (f", {n_excluded} excluded" if n_excluded else "")
 
 
 def _page(found: Sequence[Finding], results: Results, preset: Preset) -> str:
@@ -78,9 +91,24 @@ def _page(found: Sequence[Finding], results: Results, preset: Preset) -> str:
         version=escape(results.version),
         preset=preset,
         commit=escape(", ".join(sorted({str(about["commit"]) for one in found for about in one.provenance}))),
+        opening=_opening(found),
         contents="".join(_contents(paper, ones) for paper, ones in papers.items() if ones),
         summary="".join(_counts(paper, ones) for paper, ones in papers.items() if ones),
         sections="".join(_chapter(paper, ones) for paper, ones in papers.items() if ones),
+    )
+
+
+def _opening(found: Sequence[Finding]) -> str:
+    """Say what a reader wants to know first: what holds, what does not, why."""
+    verdicts = Counter(one.outcome.verdict for one in found)
+    kinds = ", ".join(f"{verdicts[verdict]} {verdict.value}" for verdict in Verdict if verdicts[verdict])
+    failed = [
+        f'<a href="#{one.name}">{one.paper} {one.place}</a>' for one in found if one.outcome.verdict is Verdict.NOT
+    ]
+    rest = f" Not reproduced: {', '.join(failed)}." if failed else ""
+    return (
+        f"Of {len(found)} tables and figures: {kinds}. Of all claims that were checked, <b>{_hold(found)}</b>: those "
+        f"excluded are claims that the papers' own numbers rule out.{rest}"
     )
 
 
@@ -95,10 +123,8 @@ def _contents(paper: str, found: Sequence[Finding]) -> str:
 
 def _counts(paper: str, found: Sequence[Finding]) -> str:
     counts = Counter(one.outcome.verdict for one in found)
-    checks = [check.holds for one in found for check in one.outcome.checks]
     cells = "".join(
-        f'<td class="number">{cell}</td>'
-        for cell in (*(counts[verdict] for verdict in Verdict), f"{sum(checks)} of {len(checks)}")
+        f'<td class="number">{cell}</td>' for cell in (*(counts[verdict] for verdict in Verdict), _hold(found))
     )
     return f'<tr><th><a href="#{paper}">{escape(PAPERS[paper])}</a></th>{cells}</tr>'
 
@@ -122,11 +148,17 @@ def _section(one: Finding) -> str:
 
 def _check_lines(one: Finding) -> Iterator[str]:
     for check in one.outcome.checks:
-        reason = one.experiment.deviates.get(check.what, "")
-        why = f"<em>{escape(reason)}</em>" if reason and not check.holds else ""
-        mark = "✓" if check.holds else "✗"
-        found = f"{escape(check.what)} <small>{escape(check.found)}</small>{why}"
-        yield f'<li class="{"yes" if check.holds else "shape" if check.exact else "no"}"><b>{mark}</b> {found}</li>'
+        reason = one.experiment.reason(check, one.rows)
+        why = f"<em>{escape(reason)}</em>" if reason else ""
+        kind, mark = _kind(check)
+        found = f"{escape(check.what)} <small>{escape(check.found)}; {escape(check.source)}</small>{why}"
+        yield f'<li class="{kind}"><b>{mark}</b> {found}</li>'
+
+
+def _kind(check: Check) -> tuple[str, str]:
+    if check.proof is not None:
+        return "itself", "≠"
+    return ("yes", "✓") if check.holds else ("shape" if check.exact else "no", "✗")
 
 
 def _numbers(numbers: Sequence[Number]) -> str:
@@ -176,7 +208,7 @@ def _summary(found: Sequence[Finding], results: Results, preset: Preset) -> str:
             lines += ["", f"## {title}", "", "| | shows | checks that hold | verdict |", "|---|---|---|---|"]
             lines += [
                 f"| [{one.place}]({one.name}.svg) | {one.experiment.title} | "
-                f"{len(one.outcome.checks) - len(one.outcome.failed)} of {len(one.outcome.checks)} | "
+                f"{_hold([one])} | "
                 f"{one.outcome.verdict.value} |"
                 for one in own
             ]

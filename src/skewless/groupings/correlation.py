@@ -9,9 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import ConfigurationError, require_at_least
+from skewless.errors import ConfigurationError, UnknownNameError, require_at_least
 from skewless.groupings.substream import SubstreamGrouping, SubstreamState, dealt
 
+VARIANTS: Final = ("levelled", "printed")
 _TINY: Final = 1e-9  # of all variance: less than that is rounding
 _LEVEL: Final = 1.05  # times the mean: up to that, the most loaded set counts as level
 _MOST_SUBSTREAMS: Final = 4096  # their matrix of covariances takes 128 MB
@@ -116,6 +117,35 @@ def split(covariances: NDArray[np.float64], least: NDArray[np.float64], n_sets: 
 
 
 @njit(cache=True)
+def split_as_printed(covariances: NDArray[np.float64], threshold: float, n_sets: int) -> NDArray[np.int32]:
+    """Return the set of each substream by the lines of Algorithm 2, whatever that does to the cross covariance.
+
+    In each run those leave the set of the heaviest substream whose covariance with it is at most the threshold (line
+    11). In the first run the new set is the old one (line 1), so that only weights change.
+    """
+    n = covariances.shape[0]
+    sets = np.zeros(n, dtype=np.int32)
+    weights = np.zeros(n)
+    for one in range(n):
+        for other in range(n):
+            if one != other and covariances[one, other] >= threshold:
+                weights[one] += covariances[one, other]
+    for new in range(n_sets):
+        pivot = int(np.argmax(weights))
+        old = int(sets[pivot])
+        for i in np.flatnonzero(sets == old):
+            if covariances[pivot, i] <= threshold:
+                sets[i] = new
+                weights[i] = 0.0
+                for j in range(n):
+                    if sets[j] == old and j != i:
+                        weights[j] -= covariances[i, j]
+                    if sets[j] == new and j != i:
+                        weights[j] += covariances[i, j]
+    return sets
+
+
+@njit(cache=True)
 def _best_move(ties: NDArray[np.float64], sets: NDArray[np.int32], most: int, least_gain: float) -> tuple[int, int]:
     """Return the substream of a set, and the set to move it to, that gain most; -1 if none gains enough."""
     best, target, gain = -1, -1, least_gain
@@ -214,10 +244,13 @@ class Correlation(SubstreamGrouping[CorrelationState]):
     n_windows : int
         Windows from one table to the next, and histograms that it is made from (m).
     threshold : float
-        Correlation from which two substreams may be parted (θ); 0 to less than 1.
-    level : bool
-        Level the mean loads of the sets as well, and keep the old table if its overall imbalance in the same windows is
-        no higher. Without it this is the published algorithm, which lets one worker get several times the mean.
+        Correlation from which two substreams may be parted (θ); 0 to less than 1. As printed, it is one of covariances.
+    variant : {"levelled", "printed"}
+        `printed` is Algorithm 2 line by line, which lets one worker get several times the mean: substreams leave whose
+        covariance with the heaviest is *at most* θ, weights are updated as they leave, and set r belongs to worker r.
+        `levelled` is the one to use: those leave that co-vary (the text of section 4), if that raises the cross
+        covariance; mean loads of the sets are levelled as well; sets are numbered such that much stays where it is; and
+        the old table stays if its overall imbalance in the same windows is no higher.
 
     >>> moving = np.array([[9, 1, 9, 1], [1, 9, 1, 9]])  # two windows: the first and the third go together
     >>> Correlation(workers=2, n_substreams=4, n_windows=2).assign(moving, np.array([0, 1, 0, 1])).tolist()
@@ -227,12 +260,10 @@ class Correlation(SubstreamGrouping[CorrelationState]):
     ---------
     Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 4, Algorithm 2.
 
-    Deviations: text and lines 11-13 disagree on which substreams leave a set, and neither always raises the cross
-    covariance. Here those leave that co-vary with the chosen one, as in the text, each if its own leaving raises it;
-    if none does, the next best substream is chosen. Weights are recomputed after a split, within each set. The
-    threshold, 0 to 1 in the paper, is one of correlations; covariances have no such scale. Minimal variances over time
-    mean minimal imbalance (eq. 3 and 4) only if mean loads are equal: hence `level`. Sets are numbered such that much
-    stays where it is.
+    Deviations: of `printed` none, as far as the lines are clear. Text and lines 11-13 disagree on which substreams
+    leave a set, and neither always raises the cross covariance; minimal variances over time mean minimal imbalance (eq.
+    3 and 4) only if mean loads are equal: hence `levelled`. There, if no substream leaves, the next heaviest is chosen,
+    and the threshold is one of correlations, as covariances have no scale from 0 to 1.
     """
 
     name: ClassVar[str] = "correlation"
@@ -241,7 +272,7 @@ class Correlation(SubstreamGrouping[CorrelationState]):
 
     n_windows: int = 24
     threshold: float = 0.0
-    level: bool = True
+    variant: str = "levelled"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -252,6 +283,8 @@ class Correlation(SubstreamGrouping[CorrelationState]):
             raise ConfigurationError(
                 subject="threshold", expected="a number of at least 0 and below 1", value=self.threshold
             )
+        if self.variant not in VARIANTS:
+            raise UnknownNameError("variant", self.variant, VARIANTS, subject="variant")
         if self.n_substreams > _MOST_SUBSTREAMS:
             raise ConfigurationError(
                 f"{self.name} takes at most {_MOST_SUBSTREAMS} {{n_substreams}}; got {self.n_substreams}",
@@ -259,17 +292,17 @@ class Correlation(SubstreamGrouping[CorrelationState]):
             )
 
     def assign(self, histograms: NDArray[np.int64], table: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the table that fits histograms, one row per window, and differs little from another table."""
+        """Return the table that fits histograms, one row per window; `levelled`, it differs little from the old one."""
         means, covariances = covary(histograms)
+        if self.variant == "printed":
+            printed: NDArray[np.int32] = split_as_printed(covariances, self.threshold, self.n_workers)
+            return printed
         least = np.sqrt(self.threshold * np.diagonal(covariances))
         sets: NDArray[np.int32] = split(covariances, least, self.n_workers)
-        if self.level:
-            even_out(covariances + np.outer(means, means), means, sets, self.n_workers)
+        even_out(covariances + np.outer(means, means), means, sets, self.n_workers)
         assigned: NDArray[np.int32] = relabel(sets, table.astype(np.int32), means, self.n_workers)
-        if self.level:
-            before, after = (overall_imbalance(one, histograms, self.n_workers) for one in (table, assigned))
-            return assigned if after < before else table
-        return assigned
+        before, after = (overall_imbalance(one, histograms, self.n_workers) for one in (table, assigned))
+        return assigned if after < before else table
 
     def first_state(self, _source: int, _seed: int, /) -> CorrelationState:
         return CorrelationState(

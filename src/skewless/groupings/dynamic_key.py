@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.errors import ConfigurationError, require_at_least
+from skewless.errors import ConfigurationError, UnknownNameError, require_at_least
 from skewless.groupings.base import Grouping, Router, State, mean_loads
 from skewless.hashing import make_salt, mix, upper_choice
 from skewless.sketches.key_space import BABY, OLD, Items, KeySpace, merge_items
@@ -41,6 +41,27 @@ class Rules(NamedTuple):
     scale_out_load: float
     scale_down_load: float
     whole_percent: bool
+
+
+class Variant(NamedTuple):
+    """Where the paper, the README of its authors' code and that code itself differ."""
+
+    check_interval_s: int
+    whole_percent: bool
+    late_scale_down: bool
+    """A worker counts for shrinking below ideal - sqrt(ideal) only, not below the load to scale out at."""
+    swap_ties: bool
+    """Keys of equal counts change places between two spaces."""
+    first_cycle: int
+    """When the key space is promoted for the first time, in cycles."""
+
+
+VARIANTS: Final = {
+    "paper": Variant(60, whole_percent=False, late_scale_down=False, swap_ties=True, first_cycle=1),
+    "readme": Variant(60, whole_percent=True, late_scale_down=True, swap_ties=True, first_cycle=1),
+    "released": Variant(60, whole_percent=True, late_scale_down=False, swap_ties=False, first_cycle=0),
+}
+"""The variants by name, see `DynamicKey`."""
 
 
 class Progress(NamedTuple):
@@ -89,7 +110,7 @@ def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pa
         slot = np.uint64(found)  # unsigned: an index that Numba need not check for counting from the end
         if is_new:
             counts[slot] = 0
-            checked_s[slot] = now_s - check_interval_s - 1
+            checked_s[slot] = now_s - check_interval_s
             widths[slot] = min(_FEWEST, n_workers)
             spaces[slot] = BABY
             n_items += 1
@@ -100,7 +121,7 @@ def choose_best(  # noqa: C901, PLR0912, PLR0915 - one loop, so that no tuple pa
         overload = scale_out_load * per_percent
         underload = scale_down_load * per_percent
         may_scale = check_interval_s == 0
-        if not may_scale and not is_new and now_s - checked_s[slot] > check_interval_s:
+        if not may_scale and not is_new and now_s - checked_s[slot] >= check_interval_s:
             may_scale = True
             checked_s[slot] = now_s
         best = first
@@ -173,14 +194,21 @@ class DynamicKey(Grouping[DynamicKeyState]):
         Cycle of the key space.
     cycles_to_old : int
         Cycles after which teenage keys may become old.
-    check_interval_s : int
-        Seconds between two checks of a key's width, at least; 0 is at every tuple.
+    variant : {"paper", "readme", "released"}
+        Which description is followed where they differ. `paper`: Algorithms 1-6; a worker counts for shrinking below
+        the load to scale out at (Algorithm 6), keys of equal counts change places (Algorithm 3). `readme`, that of the
+        authors' repository: loads in whole percents, shrinking below ideal - sqrt(ideal). `released`, their code
+        (DynamicKeyGrouping.java, KeySpace.java, KeySpaceManager.java): whole percents, shrinking as in the paper,
+        strictly greater counts only, and a first cycle at once, so that keys are old after 45 s instead of 60.
+    check_interval_s : int, optional
+        Seconds between two checks of a key's width, at least; 0 is at every tuple, as Algorithm 4 has it. By default
+        60, as in README and code.
     forget_after_s : int
-        Seconds after which an unseen key leaves the key space.
+        Seconds after which an unseen key leaves the key space. (In the authors' code this is switched off.)
     scale_down_load : float, optional
-        Percent of load below which a worker counts for shrinking; `scale_out_load` by default.
-    whole_percent : bool
-        Compare loads as whole percents, rounded down.
+        Percent of load below which a worker counts for shrinking, instead of that of the variant.
+    whole_percent : bool, optional
+        Compare loads as whole percents, rounded down, or not; by default as the variant does.
 
     >>> DynamicKey(workers=10).max_workers_per_key
     8
@@ -189,11 +217,11 @@ class DynamicKey(Grouping[DynamicKeyState]):
     ---------
     Dalabasmaz & Can, *Dynamic Key Grouping* (2020), section 4: eq. 3-5, Algorithms 1-6, Table 1.
 
-    Deviations: where the paper and its published code differ, the paper is the default and `as_released` gives the
-    other: loads in whole percents, a check per key and minute, scaling down below ideal - sqrt(ideal). The paper
-    keeps "the last time scale out is checked" but names no interval, and Algorithm 4 checks at every tuple: so the
-    default is 0. The hash is reduced by multiply-and-shift, not by remainder. Cycles run when a batch arrives, not on
-    a thread; after a pause only the last `cycles_to_old` due cycles are run, as more would change nothing.
+    Deviations: section 4.1.1 keeps the last time at which scaling out was checked, but names no interval, and Algorithm
+    4 asks for none; README and code say 60 s, which in a closed loop comes nearer to the throughput of Table 3
+    (`skewless experiment run dkg-table-3` has both). The hash is reduced by multiply-and-shift, not by remainder.
+    Cycles run when a batch arrives, not on a thread; after a pause only the last `cycles_to_old` due cycles are run,
+    as more would change nothing.
     """
 
     name: ClassVar[str] = "dynamic_key"
@@ -204,17 +232,21 @@ class DynamicKey(Grouping[DynamicKeyState]):
     warm_up_s: int = 15
     promote_every_s: int = 15
     cycles_to_old: int = 4
-    check_interval_s: int = 0
+    variant: str = "paper"
+    check_interval_s: int | None = None
     forget_after_s: int = 3600
     scale_down_load: float | None = None
-    whole_percent: bool = False
+    whole_percent: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("expected_keys", "promote_every_s", "cycles_to_old", "forget_after_s"):
             require_at_least(name, getattr(self, name), 1)
-        for name in ("warm_up_s", "check_interval_s"):
-            require_at_least(name, getattr(self, name), 0)
+        if self.variant not in VARIANTS:
+            raise UnknownNameError("variant", self.variant, VARIANTS, subject="variant")
+        require_at_least("warm_up_s", self.warm_up_s, 0)
+        if self.check_interval_s is not None:
+            require_at_least("check_interval_s", self.check_interval_s, 0)
         if self.workers is None:
             return
         if self.scale_down_load is not None and not 0 <= self.scale_down_load <= self.scale_out_load:
@@ -223,18 +255,6 @@ class DynamicKey(Grouping[DynamicKeyState]):
         if self.workers >= _MOST_WORKERS:
             expected = f"below {_MOST_WORKERS} for {self.name}"
             raise ConfigurationError(subject="workers", expected=expected, value=self.workers)
-
-    @classmethod
-    def as_released(cls, *, workers: int, expected_keys: int = 100) -> DynamicKey:
-        """Return the variant that the README of the authors' implementation describes."""
-        ideal = 100 / workers
-        return cls(
-            workers=workers,
-            expected_keys=expected_keys,
-            check_interval_s=60,
-            scale_down_load=floor(ideal - sqrt(ideal)),
-            whole_percent=True,
-        )
 
     @property
     def ideal_load(self) -> float:
@@ -245,7 +265,21 @@ class DynamicKey(Grouping[DynamicKeyState]):
     def scale_out_load(self) -> float:
         """Percent of load from which a worker is overloaded (eq. 4)."""
         threshold = self.ideal_load + sqrt(self.ideal_load)
-        return floor(threshold) if self.whole_percent else threshold
+        return floor(threshold) if self._compares_whole_percents else threshold
+
+    @property
+    def _compares_whole_percents(self) -> bool:
+        return VARIANTS[self.variant].whole_percent if self.whole_percent is None else self.whole_percent
+
+    @property
+    def rules(self) -> Rules:
+        """What the kernel goes by: the variant, with what was set otherwise."""
+        variant, whole, shrink = VARIANTS[self.variant], self._compares_whole_percents, self.scale_down_load
+        interval_s = variant.check_interval_s if self.check_interval_s is None else self.check_interval_s
+        if shrink is None:
+            late = self.ideal_load - sqrt(self.ideal_load)
+            shrink = (floor(late) if whole else late) if variant.late_scale_down else self.scale_out_load
+        return Rules(interval_s, float(self.scale_out_load), float(shrink), whole)
 
     @property
     def max_workers_per_key(self) -> int:
@@ -285,10 +319,7 @@ class _DynamicKeyRouter(Router[DynamicKeyState]):
         self._cycles = state.cycles
         self._space = KeySpace(grouping.expected_keys, state.salt)
         self._space.restore(state.items)
-        shrink = grouping.scale_out_load if grouping.scale_down_load is None else grouping.scale_down_load
-        self._rules = Rules(
-            grouping.check_interval_s, float(grouping.scale_out_load), float(shrink), grouping.whole_percent
-        )
+        self._rules = grouping.rules
 
     def route(self, keys: NDArray[np.uint64], now_ms: int, /) -> NDArray[np.int32]:
         if self._started_ms < 0:
@@ -310,10 +341,11 @@ class _DynamicKeyRouter(Router[DynamicKeyState]):
 
     def _run_due_cycles(self, now_s: int) -> None:
         grouping = self._grouping
-        due = now_s // grouping.promote_every_s
+        variant = VARIANTS[grouping.variant]
+        due = now_s // grouping.promote_every_s + 1 - variant.first_cycle
         for cycle in range(max(self._cycles, due - grouping.cycles_to_old) + 1, due + 1):
             to_old = cycle % grouping.cycles_to_old == 0
-            self._space.cycle(now_s, grouping.forget_after_s, to_old=to_old)
+            self._space.cycle(now_s, grouping.forget_after_s, to_old=to_old, swap_ties=variant.swap_ties)
         self._cycles = max(self._cycles, due)
 
     def snapshot(self) -> DynamicKeyState:

@@ -16,7 +16,7 @@ from skewless.groupings.key import home_of
 from skewless.groupings.shuffle import first_worker
 from skewless.hashing import make_salt, mix
 from skewless.sketches.coin_flip import Coin, CoinFlip, Synopsis, SynopsisState, bit_of, next_large, note, require_coin
-from skewless.sketches.counting_bloom import CountingBloom, erase, filter_size, holds, insert
+from skewless.sketches.counting_bloom import CountingBloom, erase, holds, insert
 
 TURN: Final = 0  # in `progress`: the worker that the next tuple of a hot key gets
 NOTED: Final = 1  # large values since the last barrier
@@ -176,8 +176,12 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         The predictor's zeta.
     decline : float, optional
         The predictor's p. Default: 1 / (50 n_workers), but at most 0.01.
+    offset : int
+        The lowest bit that the predictor sets.
     false_positive_rate : float
         Fraction of the other keys that the filter takes for hot when it is full, with 2 / decline keys.
+    filter_size : int, optional
+        Counters of the filter, a power of two, whatever that does to the rate.
 
     >>> router = PopularityAware.as_released(workers=10).start(source=0, seed=0)
     >>> workers = router.route(np.full(10_000, 7, dtype=np.uint64), 0)
@@ -205,12 +209,14 @@ class PopularityAware(Coordinated[PopularityAwareState]):
     length: int = 16
     min_bits: int = 2
     decline: float | None = None
+    offset: int = 0
     false_positive_rate: float = 0.01
+    filter_size: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_coin(self.threshold, self.length, self.min_bits, self.decline_rate)
-        filter_size(1, self.false_positive_rate)
+        require_coin(self.threshold, self.length, self.min_bits, self.decline_rate, self.offset)
+        CountingBloom(1, self.false_positive_rate, size=self.filter_size)  # refuses what it cannot be
 
     @classmethod
     def as_published(cls, *, workers: int | None = None) -> PopularityAware:
@@ -219,8 +225,12 @@ class PopularityAware(Coordinated[PopularityAwareState]):
 
     @classmethod
     def as_released(cls, *, workers: int | None = None) -> PopularityAware:
-        """Return the variant with the numbers of the authors' code: r = 6, l = 16, p = 0.01."""
-        return cls(workers=workers, threshold=6, length=16, min_bits=2, decline=0.01)
+        """Return the variant of the authors' code: r = 6, l = 16, p = 0.01, and a filter of 16 counters.
+
+        See `CoinFlip.as_released` (PredictorHotKeyUtil.java). The filter (SchedulerBolt.java) is full with a few hot
+        keys: then it takes every key for hot, and all tuples are shuffled.
+        """
+        return cls(workers=workers, threshold=5, length=11, min_bits=2, decline=0.01, offset=6, filter_size=16)
 
     @property
     def decline_rate(self) -> float:
@@ -272,6 +282,7 @@ class PopularityAware(Coordinated[PopularityAwareState]):
             length=self.length,
             min_bits=self.min_bits,
             decline=self.decline_rate,
+            offset=self.offset,
             seed=seed,
         )
         if synopsis is not None:
@@ -281,7 +292,7 @@ class PopularityAware(Coordinated[PopularityAwareState]):
     def make_filter(self, seed: int, hot: NDArray[np.uint64]) -> CountingBloom:
         """Return the filter of hot keys; its salt is that of the grouping, so that one hash of a key serves both."""
         expected = ceil(_HOT_KEYS / self.decline_rate)
-        hot_filter = CountingBloom(expected, self.false_positive_rate, salt=make_salt(seed))
+        hot_filter = CountingBloom(expected, self.false_positive_rate, salt=make_salt(seed), size=self.filter_size)
         hot_filter.update(hot)
         return hot_filter
 

@@ -23,21 +23,24 @@ def _mark(
     index: NDArray[np.int32],
     seen: NDArray[np.uint64],
     masks: NDArray[np.uint64],
+    per_worker: NDArray[np.int64],
     n: int,
-    n_pairs: int,
-) -> tuple[int, int, int]:
-    """Set the bit of each (key, worker) in `masks`; return the position reached, the keys and the pairs so far."""
+) -> tuple[int, int]:
+    """Set the bit of each (key, worker) in `masks`, and count the keys of each worker; in place.
+
+    Returns the position reached and the keys so far.
+    """
     for i in range(start, keys.size):
         slot = find_or_add(index, seen, n, keys[i], mix(keys[i]))
         if slot == FULL:
-            return i, n, n_pairs
+            return i, n
         if slot == n:
             n += 1
         word, bit = workers[i] >> 6, uint64(1) << uint64(workers[i] & 63)
         if not masks[slot, word] & bit:
             masks[slot, word] |= bit
-            n_pairs += 1
-    return keys.size, n, n_pairs
+            per_worker[workers[i]] += 1
+    return keys.size, n
 
 
 class KeySpread:
@@ -45,15 +48,15 @@ class KeySpread:
 
     >>> spread = KeySpread(n_workers=4)
     >>> spread.update(np.array([1, 1, 1, 2], dtype=np.uint64), np.array([0, 3, 3, 1], dtype=np.int32))
-    >>> spread.n_keys, spread.n_pairs, spread.dist_cost
-    (2, 3, 1.5)
+    >>> spread.n_keys, spread.n_pairs, spread.dist_cost, spread.per_worker.tolist()
+    (2, 3, 1.5, [1, 1, 0, 1])
     """
 
     def __init__(self, n_workers: int) -> None:
         require_at_least("workers", n_workers, 1)
         self._n_workers = n_workers
         self.n_keys = 0
-        self.n_pairs = 0
+        self.per_worker = np.zeros(n_workers, dtype=np.int64)
         self._keys = np.zeros(capacity_for(0), dtype=np.uint64)
         self._masks = np.zeros((self._keys.size, (n_workers + 63) // 64), dtype=np.uint64)
         self._index = make_index(self._keys[:0], self._keys.size, _NO_SALT)
@@ -66,8 +69,8 @@ class KeySpread:
             raise InputError(f"workers must be 0 to {self._n_workers - 1}; got {workers.min()} to {workers.max()}")
         position = 0
         while True:
-            position, self.n_keys, self.n_pairs = _mark(
-                keys, workers, position, self._index, self._keys, self._masks, self.n_keys, self.n_pairs
+            position, self.n_keys = _mark(
+                keys, workers, position, self._index, self._keys, self._masks, self.per_worker, self.n_keys
             )
             if position == keys.size:
                 return
@@ -75,6 +78,23 @@ class KeySpread:
             self._keys = grown(self._keys, capacity)
             self._masks = grown(self._masks, capacity)
             self._index = make_index(self._keys[: self.n_keys], capacity, _NO_SALT)
+
+    @property
+    def n_pairs(self) -> int:
+        """Distinct (key, worker) pairs."""
+        return int(self.per_worker.sum())
+
+    def pairs_by_key(self, n: int) -> NDArray[np.int64]:
+        """Return how many of the pairs go to each of n aggregators, to which keys are hashed.
+
+        >>> spread = KeySpread(n_workers=4)
+        >>> spread.update(np.array([1, 1, 2], dtype=np.uint64), np.array([0, 3, 1], dtype=np.int32))
+        >>> int(spread.pairs_by_key(3).sum())
+        3
+        """
+        pairs = np.unpackbits(self._masks[: self.n_keys].view(np.uint8), axis=1).sum(axis=1)
+        which = (self._keys[: self.n_keys] % np.uint64(n)).astype(np.int64)
+        return np.bincount(which, weights=pairs, minlength=n).astype(np.int64)
 
     @property
     def dist_cost(self) -> float:

@@ -1,8 +1,10 @@
 """State in the simulator: each substream has some, and it moves when the substream gets another owner.
 
-With `handoff="pause"` a substream is paused while it moves (pause, configure, resume): its tuples are held back until
-the old owner has served those before them and the new owner has its state; all others continue. With
-`handoff="barrier"` nothing is held back: state moves at the boundary of a batch, and the new owner is busy meanwhile.
+With `handoff="stop"` the whole operator is paused until all state has moved, as in the paper of Guo & Zhou (section
+5.2: pause, configure, resume; tuples are buffered and replayed). With `handoff="pause"` only a substream that moves is:
+its tuples are held back until the old owner has served those before them and the new owner has its state; all others
+continue. With `handoff="barrier"` nothing is held back: state moves at the boundary of a batch, and the new owner is
+busy meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from skewless.metrics.load import imbalance, variance
 from skewless.metrics.movement import moved, moved_percent
 from skewless.processors.substreams import require_substreams, substreams_of
 
-HANDOFFS: Final = ("pause", "barrier")
+HANDOFFS: Final = ("stop", "pause", "barrier")
 SUBSTREAMS: Final = 100
 """Number of substreams if neither the simulation nor the grouping sets it."""
 
@@ -82,7 +84,7 @@ class KeyedState:
         paper sets state to a tenth of the data rate.
     move_ms : float
         Time to move one tuple of state.
-    handoff : {"pause", "barrier"}
+    handoff : {"stop", "pause", "barrier"}
         How state moves, see the module.
     """
 
@@ -231,8 +233,13 @@ class StatefulWorkers:
         self._window_moved_percents[-1] = self._moved_percent[-1]
         self._moved_tuples += moved(before, owners, sizes)
         take_ns = np.rint(sizes * self.config.move_ms * 1e6).astype(np.int64)
-        if self.config.handoff == "pause":
-            self._pause_ns += pause(changed, owners, take_ns, now, self._ready, self._last_done, self.service.size)
+        if self.config.handoff != "barrier":
+            paused = pause(changed, owners, take_ns, now, self._ready, self._last_done, self.service.size)
+            if self.config.handoff == "stop":
+                resumed = int(self._ready[changed].max())
+                self._ready = np.maximum(self._ready, resumed)
+                paused = (resumed - now) * self._ready.size
+            self._pause_ns += paused
         else:
             busy = np.bincount(owners[changed], weights=take_ns[changed], minlength=self.service.size).astype(np.int64)
             self._free_at = np.where(busy > 0, np.maximum(self._free_at, now) + busy, self._free_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from skewless import notebook
 from skewless.simulation.keyed_state import StateResult
 
 
@@ -40,6 +41,10 @@ class Result:
         What the grouping reports about its decisions.
     state : StateResult, optional
         If keys have state.
+    waited_s : list of float, optional
+        If queues are bounded: the virtual seconds for which each source waited for room in one.
+    partials : int, optional
+        If merging costs something: the partial results that were merged.
     """
 
     grouping: str
@@ -59,7 +64,16 @@ class Result:
     routing_mtps: float
     remark: str = ""
     state: StateResult | None = None
+    waited_s: list[float] | None = None
+    partials: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON; without `state` if there is none."""
-        return {name: value for name, value in asdict(self).items() if name != "state" or value is not None}
+        """Return plain values, for JSON; without those that there are none of."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def _repr_html_(self) -> str:
+        heads = ["grouping", "stddev", "λ %", "dist_cost", "tuples/s", "p50 ms", "p99 ms"]
+        numbers = [f"{self.stddev:.3f}", f"{self.imbalance:.1f}", f"{self.dist_cost:.2f}", f"{self.throughput:,.0f}"]
+        row = [self.grouping, *numbers, *(f"{self.latency_ms[at]:,.1f}" for at in ("p50", "p99"))]
+        data = notebook.paragraph(f"{self.stream}: {self.tuples:,} tuples on {self.workers} workers")
+        return data + notebook.table(heads, [row]) + notebook.loads(self.load, "tuples")

@@ -15,6 +15,8 @@ from skewless.groupings import Grouping
 from skewless.hashing import hash_keys
 from skewless.processors.substreams import represented
 from skewless.simulation.keyed_state import KeyedState
+from skewless.simulation.memory import Memory
+from skewless.simulation.merging import Merging
 from skewless.streams import Stream
 from skewless.streams.arrivals import SECOND, Arrivals, Steady
 
@@ -51,6 +53,14 @@ class Simulation:
     state : KeyedState, optional
         The state of keys, which moves when their owner changes; by default keys have none. Only for groupings with one
         owner per key, which then route substreams as a whole.
+    queue : int, optional
+        Tuples that a worker can have, the one that it serves included; a source that meets a full queue waits. By
+        default queues are not bounded, and nothing waits. Without `rate` and `arrivals`, sources then emit as fast as
+        queues allow.
+    merging : Merging, optional
+        What it costs to merge the partial results of workers; by default nothing.
+    memory : Memory, optional
+        The memory of a worker; by default it has enough. Not for keys with state.
     """
 
     grouping: Grouping
@@ -64,6 +74,9 @@ class Simulation:
     arrivals: Arrivals | None = None
     learn: int = 0
     state: KeyedState | None = None
+    queue: int | None = None
+    merging: Merging | None = None
+    memory: Memory | None = None
     _service: NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +92,16 @@ class Simulation:
                 raise ConfigurationError(
                     "{rate} and {arrivals} exclude each other", subject="rate", hint="leave one of them out"
                 )
+        if self.queue is not None:
+            require_at_least("queue", self.queue, 1)
+            if self.state is not None:
+                raise ConfigurationError(
+                    "{queue} and the state of keys exclude each other", subject="queue", hint="leave one of them out"
+                )
+        if self.state is not None and not (self.memory is None and self.merging is None):
+            raise ConfigurationError(
+                "the state of keys excludes {merging} and {memory}", subject="memory", hint="leave one of them out"
+            )
         _ = self.n_substreams  # refuses a grouping that cannot have state
         object.__setattr__(self, "_service", self._service_ns())
 
@@ -110,6 +133,11 @@ class Simulation:
     def n_substreams(self) -> int | None:
         """Number of substreams into which keys are hashed if they have state, otherwise None."""
         return None if self.state is None else self.state.substreams_for(self.grouping)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether a tuple is there whenever a source can emit one: queues are bounded, and no rate is given."""
+        return self.queue is not None and self.rate is None and self.arrivals is None
 
     @property
     def arrival_process(self) -> Arrivals:

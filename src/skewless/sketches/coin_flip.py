@@ -35,11 +35,12 @@ class Events(NamedTuple):
 
 
 class Coin(NamedTuple):
-    """What the kernels need to flip: the coin's salt, r and l."""
+    """What the kernels need to flip: the coin's salt, r and l, and the lowest bit that a large value sets."""
 
     salt: np.uint64
     threshold: int
     length: int
+    offset: int = 0
 
 
 class Synopsis(NamedTuple):
@@ -71,13 +72,13 @@ def next_large(coin: Coin, start: int, stop: int) -> int:
 
 @njit(cache=True)
 def bit_of(coin: Coin, position: int) -> int:
-    """Return the bit that a large value sets: heads - threshold - 1; flipping ends at threshold + length heads."""
+    """Return the bit that a large value sets: offset + heads - threshold - 1, for up to threshold + length heads."""
     word = random_word(coin.salt, position) >> uint64(coin.threshold + 1) if coin.threshold < _WORD - 1 else uint64(0)
     bit = 0
     while bit < coin.length - 1 and word & uint64(1) == uint64(0):
         word >>= uint64(1)
         bit += 1
-    return bit
+    return coin.offset + bit
 
 
 @njit(cache=True)
@@ -174,7 +175,7 @@ def _note_all(
         note(synopsis, keys[i], bits[i], event_keys, appended)
 
 
-def require_coin(threshold: int, length: int, min_bits: int, decline: float) -> None:
+def require_coin(threshold: int, length: int, min_bits: int, decline: float, offset: int = 0) -> None:
     """Refuse parameters of the predictor outside their ranges.
 
     >>> require_coin(10, 16, 17, 0.01)
@@ -185,6 +186,12 @@ def require_coin(threshold: int, length: int, min_bits: int, decline: float) -> 
     require_at_least("threshold", threshold, 0)
     require_at_least("length", length, 1)
     require_at_least("min_bits", min_bits, 1)
+    require_at_least("offset", offset, 0)
+    if offset + length > _WORD:
+        raise ConfigurationError(
+            f"{{offset}} + {{length}} must be at most {_WORD}, the bits of a vector; got {offset} + {length}",
+            subject="offset",
+        )
     if threshold + length > _WORD:
         raise ConfigurationError(
             f"{{threshold}} + {{length}} must be at most {_WORD}, the coins of a word; got {threshold} + {length}",
@@ -230,6 +237,9 @@ class CoinFlip(Sketch):
         Bits from which a key is hot; zeta in the paper.
     decline : float
         Share of the vectors that is shifted at each update of the synopsis; p in the paper.
+    offset : int
+        Lowest bit that a large value sets. With 0, as in the paper, it is gone after one shift; the authors' code takes
+        r more.
     seed : int
         Fixes all coins and draws.
 
@@ -253,12 +263,19 @@ class CoinFlip(Sketch):
     """
 
     def __init__(
-        self, *, threshold: int = 10, length: int = 16, min_bits: int = 2, decline: float = 0.01, seed: int = 0
+        self,
+        *,
+        threshold: int = 10,
+        length: int = 16,
+        min_bits: int = 2,
+        decline: float = 0.01,
+        offset: int = 0,
+        seed: int = 0,
     ) -> None:
-        require_coin(threshold, length, min_bits, decline)
-        self.coin = Coin(make_salt(seed, use=_COIN), threshold, length)
+        require_coin(threshold, length, min_bits, decline, offset)
+        self.coin = Coin(make_salt(seed, use=_COIN), threshold, length, offset)
         self.flipped = 0
-        capacity = capacity_for(ceil(_CAPACITY / decline))
+        capacity = capacity_for(ceil((_CAPACITY + 2 * offset) / decline))
         keys, index_salt = np.zeros(capacity, dtype=np.uint64), make_salt(seed, use=_INDEX)
         self.synopsis = Synopsis(
             slots=make_index(keys[:0], capacity, index_salt),
@@ -279,8 +296,12 @@ class CoinFlip(Sketch):
 
     @classmethod
     def as_released(cls, *, seed: int = 0) -> CoinFlip:
-        """Make the predictor of the authors' code: r = 6, l = 16, p = 0.01, two bits."""
-        return cls(threshold=6, length=16, min_bits=2, decline=0.01, seed=seed)
+        """Make the predictor of the authors' code: r = 6, l = 16, p = 0.01, two bits.
+
+        In PredictorHotKeyUtil.java a value is large with a probability of 2 ** -r, twice that of the paper's rule; and
+        the bit that it sets is the number of heads itself, from r to l, so that a key stays for at least r shifts more.
+        """
+        return cls(threshold=5, length=11, min_bits=2, decline=0.01, offset=6, seed=seed)
 
     @property
     def n(self) -> int:

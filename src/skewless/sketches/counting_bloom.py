@@ -111,6 +111,8 @@ class CountingBloom(Sketch):
         Probability that a key which is not in the filter is found.
     salt : np.uint64
         Selects the hash functions.
+    size : int, optional
+        Number of counters, a power of two, whatever that does to the rate.
 
     >>> hot = CountingBloom(expected_keys=100, false_positive_rate=0.01)
     >>> hot.update(np.array([7, 9, 7], dtype=np.uint64))
@@ -126,10 +128,19 @@ class CountingBloom(Sketch):
     position and width come from one 64-bit hash.
     """
 
-    def __init__(self, expected_keys: int, false_positive_rate: float = 0.01, *, salt: np.uint64 = _UNSALTED) -> None:
-        self.n_hashes, size = filter_size(expected_keys, false_positive_rate)
+    def __init__(
+        self,
+        expected_keys: int,
+        false_positive_rate: float = 0.01,
+        *,
+        salt: np.uint64 = _UNSALTED,
+        size: int | None = None,
+    ) -> None:
+        self.n_hashes, wanted = filter_size(expected_keys, false_positive_rate)
+        if size is not None and (size < 1 or size & (size - 1)):
+            raise ConfigurationError(subject="size", expected="a power of two", value=size)
         self.salt = np.uint64(salt)
-        self.counters = np.zeros(size, dtype=np.uint8)
+        self.counters = np.zeros(size or wanted, dtype=np.uint8)
 
     @property
     def memory(self) -> int:

@@ -27,12 +27,13 @@ _COLUMNS: Final[dict[str, type[np.signedinteger[Any]]]] = {
 
 @njit(cache=True)
 def promote(
-    source: NDArray[np.int64], target: NDArray[np.int64], capacity: int, counts: NDArray[np.int64]
+    source: NDArray[np.int64], target: NDArray[np.int64], capacity: int, counts: NDArray[np.int64], swap_ties: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Move the most frequent items of one space to the next, up to `capacity` of them (Algorithm 3).
 
     `source` and `target` are slots in descending order of `counts`. The head of the source fills a free place of the
-    target; if there is none, it changes places with the tail of the target unless the tail has a larger count.
+    target; if there is none, it changes places with the tail of the target unless the tail has a larger count, or, if
+    not `swap_ties`, an equal one.
     Returns the new source and the new target.
     """
     n_target = target.size
@@ -48,7 +49,7 @@ def promote(
         first = sources[source_head]
         if target_tail - target_head >= capacity:
             last = targets[target_tail - 1]
-            if counts[last] > counts[first]:
+            if counts[last] > counts[first] or (counts[last] == counts[first] and not swap_ties):
                 break
             target_tail -= 1
             sources[source_tail] = last
@@ -143,19 +144,19 @@ class KeySpace:
         """Double the capacity."""
         self._resize(2 * self.keys.size)
 
-    def cycle(self, now_s: int, forget_after_s: int, *, to_old: bool) -> None:
-        """Remove, trim and promote (Algorithm 1, and Algorithm 2 if `to_old`)."""
+    def cycle(self, now_s: int, forget_after_s: int, *, to_old: bool, swap_ties: bool = True) -> None:
+        """Remove, trim and promote (Algorithm 1, and Algorithm 2 if `to_old`), see `promote`."""
         spaces, counts = self.spaces[: self.n], self.counts[: self.n]
         alive = now_s - self.seen_s[: self.n] <= forget_after_s
         baby, teenage, old = (np.flatnonzero(alive & (spaces == space)) for space in (BABY, TEENAGE, OLD))
         baby = baby[most_frequent(counts[baby], min(baby.size, self.sizes[BABY]))]
         teenage = teenage[most_frequent(counts[teenage], teenage.size)]
-        baby, teenage = promote(baby, teenage, self.sizes[TEENAGE], counts)
+        baby, teenage = promote(baby, teenage, self.sizes[TEENAGE], counts, swap_ties)
         if to_old:
             teenage = np.sort(teenage)  # order of arrival again, which breaks ties
             teenage = teenage[most_frequent(counts[teenage], teenage.size)]
             old = old[most_frequent(counts[old], old.size)]
-            teenage, old = promote(teenage, old, self.sizes[OLD], counts)
+            teenage, old = promote(teenage, old, self.sizes[OLD], counts, swap_ties)
         for space, slots in ((BABY, baby), (TEENAGE, teenage), (OLD, old)):
             spaces[slots] = space
         self._keep(np.sort(np.concatenate([baby, teenage, old])))

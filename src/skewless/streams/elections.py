@@ -20,14 +20,16 @@ ELECTION: Final = "election"
 """The key of every hashtag that refers to the election."""
 
 ELECTION_STEMS: Final = (
-    "election", "eleccion", "elección", "eleicoes", "eleições", "vote", "voting", "trump", "donald", "hillary",
-    "hilary", "clinton", "withher", "maga", "debate", "potus", "president",
+    "hilary", "hillary", "clinton", "withher", "wither", "voteher", "lockherup", "donald", "trump",
+    "makeamericagreatagain", "americafirst", "vote", "voting", "poll", "election", "eleicoes", "eleccion", "electon",
+    "electoral", "abdseçimleri", "president", "debate", "democrat", "republican", "america", "us", "usa",
 )  # fmt: skip
-"""Substrings of such hashtags, in lower case."""
+"""Substrings of such hashtags, in lower case: those of the authors' code (TwitterElectionSplitter.java). One of them is
+as short as `us`, and so finds `music` as well."""
 
 ELECTION_PATTERN: Final = "|".join(map(re.escape, ELECTION_STEMS))
 
-_HOT: Final = ("Election2016", "NeverTrump", "ImWithHer", "MAGA", "Vote", "debatenight")
+_HOT: Final = ("Election2016", "NeverTrump", "ImWithHer", "AmericaFirst", "Vote", "debatenight")
 _SYLLABLES: Final = tuple(consonant + vowel for consonant in "bdfgjklnpz" for vowel in "aeio")  # none makes a stem
 _REST_EXPONENT: Final = 1.0
 
@@ -58,7 +60,7 @@ class ElectionHashtags(Hashtags):
     Deviations: Table 2 gives no number of keys. With 285,000, and Zipf's law of exponent 1 for all but the hottest,
     shuffle grouping has the dist_cost of Table 3 (2.449 with 10 workers); one pass meets 179,000 of them. One exponent
     for all keys, as in the other stand-ins, would leave hardly any tuples to keys after the first few. The reference
-    code folds into one key per candidate in some versions, and not at all in others; its stems are among those here.
+    code folds into one key per candidate in some versions, and not at all in others; the stems are those of the latest.
     """
 
     name: ClassVar[str] = "twitter-election"

@@ -44,6 +44,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section 6, Figure 13",
         panels=mean_and_worst("exponent", "imbalance", x_label="exponent"),
     )
 }

@@ -142,6 +142,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=_expect_buckets,
         compare=_compare_buckets,
+        source="section 5.2, Figure 6",
         panels=mean_and_worst("buckets", "imbalance", exponents=_HOTTEST, x_label="buckets per instance μ"),
         deviates={
             "Zipf-1, worst: μ = 10 over μ = 1, only slightly less": "The most frequent key has but a tenth of all "
@@ -160,6 +161,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=_expect_shares,
         compare=_compare_shares,
+        source="section 5.2, Figure 7",
         panels=mean_and_worst("heavy_share", "imbalance", exponents=_HOTTEST, x_label="share of a hot key Θ"),
         deviates={
             "Zipf-1, mean: Θ = 0.05 over Θ = 0.1, no more gain": "The second key has a share of 0.051, so Θ = 0.05 "
@@ -174,6 +176,7 @@ EXPERIMENTS: Final = {
         run=run_both,
         expect=_expect_both,
         compare=_compare_both,
+        source="section 5.2, Figure 8",
         panels=mean_and_worst(
             "heavy_share", "sigma", exponents=_HOTTEST, series="curve", x_label="share of a hot key Θ"
         ),

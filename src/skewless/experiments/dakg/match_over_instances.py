@@ -125,6 +125,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=_expect_imbalance,
         compare=_compare_imbalance,
+        source="section 5.3, Figure 10",
         panels=tuple(
             Panel(x="workers", y="imbalance", x_label="instances k", y_label="λ, %", title=title, where=where)
             for title, where in (
@@ -154,6 +155,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=_expect_throughput,
         compare=_compare_throughput,
+        source="section 5.3, Figure 12",
         panels=tuple(
             Panel(x="workers", y=metric, x_label="instances k", y_label=label, title=title, where=where)
             for metric, label in (("throughput", "tuples/s"), ("busy", "use of an instance, %"))

@@ -60,6 +60,7 @@ EXPERIMENTS: Final = {
         run=use_over_time,
         expect=expect,
         compare=compare,
+        source="section 5.3, Figure 11",
         panels=(
             *(
                 Panel(

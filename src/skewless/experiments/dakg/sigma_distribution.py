@@ -67,6 +67,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section 5.2, Figure 4",
         panels=tuple(
             Panel(
                 x="sigma", y="share", x_label="sigma, tuples", y_label="runs, %", title=f"k = {k}", where={"workers": k}

@@ -62,6 +62,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section 5.2, Figure 9",
         panels=mean_and_worst(
             "training", "sigma", exponents=sorted(CONVERGED), x_label="tuples to learn from", log_x=True
         ),

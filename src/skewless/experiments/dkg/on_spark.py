@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skewless.experiments.base import Point, Preset
 from skewless.experiments.checks import Check, ordered, within
-from skewless.experiments.dkg.simulations import BEST_FIRST, STAND_IN, named_grouping, rows_of
+from skewless.experiments.dkg.simulations import BEST_FIRST, DKG, STAND_IN, named_grouping, rows_of
 from skewless.experiments.rows import Row, Rows
 from skewless.groupings import DynamicKey, Grouping
 from skewless.simulation import FIRST_TUPLES, Simulation, simulate
@@ -35,7 +35,7 @@ def sweep(preset: Preset, *, batches: int, **about: Any) -> Iterator[Point]:
     names: tuple[str, ...] = (*BEST_FIRST, "even")
     batch = 16_000
     if preset == "small":
-        names = ("partial_key", "dynamic_key", "even")
+        names = ("partial_key", DKG, "even")
         batch, batches = 200, 2
     for name in names:
         yield {**about, "grouping": name, "tuples": batches * batch, "batch": batch}
@@ -62,7 +62,7 @@ def run_on_spark(
 def _with_fast_clock(grouping: Grouping) -> Grouping:
     if not isinstance(grouping, DynamicKey):
         return grouping
-    return DynamicKey(workers=grouping.n_workers, warm_up_s=0, promote_every_s=1, cycles_to_old=1)
+    return DynamicKey(workers=grouping.n_workers, warm_up_s=0, promote_every_s=1, cycles_to_old=1, check_interval_s=0)
 
 
 def _run(spark: SparkSession, stream: str, grouping: Grouping, tuples: int, batch: int) -> dict[str, float]:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -65,8 +66,14 @@ def recorded_stream(name: str) -> RecordedStream:
 
 
 def read_keys(name: str, path: Path) -> pa.ChunkedArray:
-    """Return the keys of a file; of the hashtags only those in English, July to November 2016, folded."""
+    """Return the keys of a file; of the hashtags only those in English, July to November 2016, folded.
+
+    Of clicks there is one tuple for each pair of articles, as the authors' tuple is a line of the published file, which
+    has a pair and how often it was clicked (WikipediaClickstreamSplitter.java).
+    """
     column = FILES[name][1]
+    if name == "wikipedia-clickstream":
+        return _lines(_read(path, ["path_id", column]))
     if name != "twitter-election":
         return _read(path, [column])[column]
     tweets = _read(path, [column, "ts", "language"])
@@ -74,6 +81,15 @@ def read_keys(name: str, path: Path) -> pa.ChunkedArray:
     campaign = pc.and_(pc.greater_equal(tweets["ts"], first), pc.less(tweets["ts"], last))
     chosen = tweets.filter(pc.and_(campaign, pc.equal(tweets["language"], "English")))
     return fold_election(chosen[column])
+
+
+def _lines(clicks: pa.Table) -> pa.ChunkedArray:
+    """Return the article that was clicked of each pair of articles, in the order of their first click."""
+    articles, paths = clicks["article"].combine_chunks().dictionary_encode(), clicks["path_id"].to_numpy()
+    codes = articles.indices.to_numpy().astype(np.int64)
+    before = np.where(np.append(-1, paths[:-1]) == paths, np.append(-1, codes[:-1]), -1)  # -1 starts a path
+    _, first = np.unique((before + 1) * (codes.max() + 1) + codes, return_index=True)
+    return pa.chunked_array([articles.dictionary.take(pa.array(codes[np.sort(first)]))])
 
 
 def _read(path: Path, columns: list[str]) -> pa.Table:

@@ -1,9 +1,13 @@
 """The simulation that all experiments of this paper share: one grouping on one stream, in virtual time.
 
-The sources emit 10,000 tuples a second and a tuple costs a worker a millisecond, as in the paper: its ten workers did
-9,511 a second in perfect balance. A stream with fewer tuples than the paper's takes the same time: it arrives more
-slowly and costs more per tuple. So a tuple represents several, and dynamic key grouping, which goes by the clock, has
-as much time to learn. *Latency* is that of the paper (4.7): the time from the first to the last output.
+A closed loop, as the authors' topology is one: it has no acknowledgements and no limit of pending tuples
+(LoadBalancerTopology.java), so that the bounded queues of Storm, 1,024 tuples each, hold back the splitters that route.
+There are ten of them (Application.java), fed by the spouts in turn. A tuple costs a worker 1/951.1 s, a millisecond of
+sleep and its overhead: so Table 3 has it for ten workers in perfect balance. The spouts deliver no more than 10,000
+tuples a second, or more workers would speed up shuffle grouping, which they do not (Figure 12). A stream with fewer
+tuples than the paper's takes the same time: they come more slowly, cost more, and queues hold fewer. So a tuple stands
+for several, and dynamic key grouping, which goes by the clock, has as much time to learn. *Latency* is that of section
+4.7: the time from the first to the last output.
 """
 
 from __future__ import annotations
@@ -17,15 +21,23 @@ from typing import Any, Final
 from skewless.experiments.base import SIMULATED
 from skewless.experiments.dkg.recorded_streams import RecordedStream, recorded_stream
 from skewless.experiments.rows import Row, Rows
-from skewless.groupings import DynamicKey, Grouping, make_grouping
-from skewless.simulation import FIRST_TUPLES, Result, Simulation, simulate
+from skewless.groupings import Grouping, make_grouping
+from skewless.simulation import FIRST_TUPLES, Merging, Result, Simulation, simulate
 from skewless.streams import SyntheticStream, make_stream
 
-RELEASED: Final = "dynamic_key, as released"
-BEST_FIRST: Final = ("shuffle", "dynamic_key", "partial_key", "key")
+DKG: Final = "dynamic_key, released"
+"""The authors' variant, which made the paper's numbers, and is judged."""
+VARIANTS: Final[dict[str, dict[str, Any]]] = {
+    DKG: {"variant": "released"},
+    "dynamic_key, readme": {"variant": "readme"},
+    "dynamic_key, paper": {"variant": "paper"},
+    "dynamic_key, paper, every tuple": {"variant": "paper", "check_interval_s": 0},
+}
+"""DKG by its descriptions, see `DynamicKey`."""
+BEST_FIRST: Final = ("shuffle", DKG, "partial_key", "key")
 """The paper's four, SG, DKG, PKG and KG, from the most to the least balanced in the paper."""
-GROUPINGS: Final = ("shuffle", "key", "partial_key", "dynamic_key", RELEASED, "d_choices", "w_choices", "even")
-"""Those of the paper, its DKG also with the settings of the authors' code, later ones, and ours."""
+GROUPINGS: Final = ("shuffle", "key", "partial_key", DKG, "dynamic_key, paper", "d_choices", "w_choices", "even")
+"""Those of the paper, its DKG as released and as printed, later ones, and ours."""
 TITLES: Final = {
     "latency_ms": "latency: time for all tuples, ms",
     "stddev": "stddev of the load, % points",
@@ -33,18 +45,22 @@ TITLES: Final = {
     "throughput": "throughput, tuples/s",
 }
 """The metrics, with their units."""
-SHORT: Final = {"shuffle": "SG", "key": "KG", "partial_key": "PKG", "dynamic_key": "DKG"}
+SHORT: Final = {"shuffle": "SG", "key": "KG", "partial_key": "PKG", DKG: "DKG"}
 """What the paper calls its groupings."""
 STAND_IN: Final = "stand-in"
 FILE: Final = "file"
 
-_RATE: Final = 10_000  # tuples per second of the paper's sources, each a millisecond of work
-_LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping, which reads the clock once a batch
+_RATE: Final = 10_000  # tuples per second of the paper's spouts
+_SERVED: Final = 951.1  # tuples per second of a worker: a tenth of the throughput of SG in Table 3
+_QUEUE: Final = 1_024  # topology.executor.receive.buffer.size of Storm 0.9
+ROUTERS: Final = 10
+"""Splitters, in the authors' code."""
+_LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping
 
 
 def named_grouping(label: str, workers: int) -> Grouping:
-    """Make a grouping by its name, or DKG with the settings of its authors' code."""
-    return DynamicKey.as_released(workers=workers) if label == RELEASED else make_grouping(label, workers=workers)
+    """Make a grouping by its name, or a variant of DKG."""
+    return make_grouping(label.partition(",")[0], workers=workers, **VARIANTS.get(label, {}))
 
 
 @cache
@@ -57,52 +73,56 @@ def run(
     stream: str,
     grouping: str,
     workers: int = 10,
-    sources: int = 5,
+    sources: int = ROUTERS,
+    queue: int = _QUEUE,
     tuples: int | None,
-    seconds: int,
+    published: int | None = None,
     seeds: int = 1,
     data: str = STAND_IN,
+    merge_ms: float = 0.0,
     **about: int,
 ) -> Iterator[Row]:
-    """Route a stream that arrives within `seconds`; return a row for each metric, its median over the seeds.
+    """Route a stream; return a row for each metric, its median over the seeds.
 
-    The median, as a mean would be unfair to partial key grouping: in a tenth of all cases the two choices of the
-    hottest key are the same worker.
+    The stream stands for one of `published` tuples, by default for as many as it has. The median, as a mean would be
+    unfair to partial key grouping: in a tenth of all cases the two choices of the hottest key are the same worker.
     """
     source = _stream(stream, data)
     n_tuples = source.length(tuples)
-    rate = max(1, round(n_tuples / seconds))
-    work_ms = _RATE / rate
+    each_stands_for = (published or n_tuples) / n_tuples
+    chosen = named_grouping(grouping, workers)
     results = [
         simulate(
             Simulation(
-                named_grouping(grouping, workers),
+                chosen,
                 source,
                 sources=sources,
-                service_ms=work_ms,
-                rate=rate,
-                batch_ms=min(round(1_000 * work_ms), _LONGEST_BATCH_MS),
+                service_ms=1_000 / _SERVED * each_stands_for,
+                rate=max(1, round(_RATE / each_stands_for)),
+                queue=max(1, round(queue / each_stands_for)),
+                batch_ms=min(round(1_000 * max(1.0, each_stands_for)), _LONGEST_BATCH_MS),
                 seed=seed,
                 learn=FIRST_TUPLES,
+                merging=Merging(merge_ms=merge_ms * each_stands_for) if merge_ms else None,
             ),
             tuples=tuples,
         )
         for seed in range(seeds)
     ]
-    each = [_metrics(result, work_ms) for result in results]
+    each = [_metrics(result, each_stands_for) for result in results]
     settings = {"stream": stream, "data": data, "grouping": grouping, "workers": workers, "sources": sources}
     yield from rows_of(
-        {**about, **settings, "tuples": n_tuples, "seeds": seeds},
+        {**about, **settings, "queue": queue, "merge_ms": merge_ms, "tuples": n_tuples, "seeds": seeds},
         {name: median(metrics[name] for metrics in each) for name in TITLES},
     )
 
 
-def _metrics(result: Result, work_ms: float) -> dict[str, float]:
+def _metrics(result: Result, each_stands_for: float) -> dict[str, float]:
     return {
         "latency_ms": 1_000 * result.tuples / result.throughput,
         "stddev": result.stddev,
         "dist_cost": result.dist_cost,
-        "throughput": result.throughput * work_ms,  # of tuples that cost a millisecond
+        "throughput": result.throughput * each_stands_for,
     }
 
 

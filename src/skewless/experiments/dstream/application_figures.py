@@ -126,6 +126,7 @@ def throughput_over_time(application: Application) -> Experiment:
         expect=partial(_expect_throughput, application.throughput),
         compare=partial(_compare_means, "throughput", "mean throughput", application.throughput),
         panels=(Panel(x="second", y="throughput", title="throughput, tuples per second", where={"kind": INTERVAL}),),
+        source="section VI.B, Figures 8, 11 and 14",
         deviates={
             "mean throughput over PKG": f"The hottest key has {hottest} % of the tuples, so its two workers hold PKG "
             f"at the throughput of {200 / hottest:.0f}; {code.format(pkg_released)}",
@@ -161,6 +162,7 @@ def latency(application: Application) -> Experiment:
         points=partial(points, application.stream),
         run=run,
         expect=partial(_expect_latency, application),
+        source="section VI.B, Figures 9, 12 and 15",
         compare=partial(_compare_latency, application),
         panels=(
             Panel(
@@ -213,6 +215,7 @@ def latency_by_window(application: Application) -> Experiment:
         points=partial(points, application.stream),
         run=run,
         expect=_expect_stable,
+        source="section VI.B, Figures 10, 13 and 16",
         compare=_compare_swings,
         panels=tuple(
             Panel(

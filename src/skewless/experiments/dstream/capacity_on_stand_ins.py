@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
-from skewless.experiments.checks import Check, close, ordered
+from skewless.experiments.checks import Check, Proof, close, ordered
 from skewless.experiments.dstream.capacity import THROUGHPUT, capacity, sizes
 from skewless.experiments.dstream.closed_loop import GROUPINGS, RELEASED
 from skewless.experiments.rows import Row, Rows
@@ -17,6 +17,13 @@ _PAPER: Final = {
     ("hashtags", "partial_key"): 1.33,
     ("hashtags", "distribution_aware"): 1.49,
 }
+_OVER_TIME: Final = {
+    ("trades", "partial_key"): 2.0,
+    ("trades", "distribution_aware"): 2.4,
+    ("hashtags", "partial_key"): 1.9,
+    ("hashtags", "distribution_aware"): 2.3,
+}
+"""The same ratios in Figures 11 and 14."""
 
 
 def points(preset: Preset) -> Iterator[Point]:
@@ -40,7 +47,16 @@ def expect(rows: Rows) -> Iterator[Check]:
     for (stream, name), paper in _PAPER.items():
         found = rows.by("grouping", "throughput", stream=stream, workers=128)
         what = f"{stream}, 128 workers: throughput over {name}"
-        yield close(what, found["popularity_aware"] / found[name], paper, tolerance=0.1)
+        elsewhere = _OVER_TIME[stream, name]
+        same = Proof(
+            f"Figures 11 and 14 have {elsewhere} times the mean throughput of {name} with the same application, data "
+            "and number of workers, where the sources pull as fast as tuples are acknowledged (section VI.A); here it "
+            "is the highest throughput of both",
+            claimed=paper,
+            bound=elsewhere,
+            at_least=True,
+        )
+        yield close(what, found["popularity_aware"] / found[name], paper, tolerance=0.1).against(same)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
@@ -60,15 +76,10 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section VI.B, Figure 18",
         panels=tuple(
             Panel(x="workers", y="throughput", title=f"{stream}: {THROUGHPUT}", where={"stream": stream})
             for stream in ("trades", "hashtags")
         ),
-        deviates={
-            f"{stream}, 128 workers: throughput over {name}": f"The hottest key, with two workers in PKG and one in "
-            f"DKG, holds it at the throughput of {held}; with the numbers of its authors' code DStream has {released} "
-            f"times it."
-            for (stream, name), held, released in zip(_PAPER, (14, 7, 36, 18), (3.5, 7.1, 1.5, 3.2), strict=True)
-        },
     )
 }

@@ -120,8 +120,8 @@ def waits(sketch: str, *, percent: int, period: int, changes: int) -> Iterator[t
         hot_keys.update(keys[at:])
 
 
-def counts_when_named(keys: NDArray[np.uint64], threshold: int) -> NDArray[np.int64]:
-    """Return how many tuples each key has when the predictor names it, with hardly any decline, as in Theorem 1."""
+def counts_of_named(keys: NDArray[np.uint64], threshold: int) -> NDArray[np.int64]:
+    """Return how many tuples the keys have that the predictor has named, with hardly any decline, as in Theorem 1."""
     events = CoinFlip(threshold=threshold, decline=1e-5).update(keys)
-    named = zip(events.keys[events.appended], events.positions[events.appended], strict=True)
-    return np.array([np.count_nonzero(keys[: position + 1] == key) for key, position in named], dtype=np.int64)
+    names, counts = np.unique(keys, return_counts=True)
+    return np.asarray(counts[np.searchsorted(names, np.unique(events.keys[events.appended]))])

@@ -59,6 +59,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section VI.B, Figure 20",
         panels=(
             Panel(
                 x="key",

@@ -60,6 +60,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section VI.B, Figure 19",
         panels=tuple(
             Panel(
                 x="interval", y=metric, series="sketch", title=title, x_label="interval; all keys change every fourth"

@@ -50,6 +50,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="Table II",
         panels=(
             Panel(x="stream", y="keys", series="engine", kind="bar", title="keys", log_y=True),
             Panel(x="stream", y="hottest", series="engine", kind="bar", title="tuples of the hottest key, %"),

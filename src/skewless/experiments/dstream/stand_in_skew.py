@@ -49,6 +49,7 @@ EXPERIMENTS: Final = {
         run=run,
         expect=expect,
         compare=compare,
+        source="section I, Figure 3",
         panels=(
             Panel(
                 x="keys_percent",
