@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from skewless.cli.page import MaskKeys, Page, open_page
 from skewless.errors import ConfigurationError
 from skewless.observing import (
     BatchMetrics,
@@ -29,9 +30,9 @@ from skewless.observing import (
     Query,
     Sink,
 )
+from skewless.observing.http_server import host_and_port
 from skewless.observing.log import LOGGER
 from skewless.observing.observer import SETTLE_S
-from skewless.observing.prometheus import host_and_port
 from skewless.storage import Ledger
 
 _BAR: Final = 40
@@ -80,6 +81,8 @@ def watch_command(
             "so use 0.0.0.0:PORT if Prometheus runs on another machine.",
         ),
     ] = None,
+    page: Page = None,
+    mask_keys: MaskKeys = False,
     log: Annotated[
         bool, typer.Option("--log", help="Also log #DIST and #HOTTEST KEYS lines, on standard error.")
     ] = False,
@@ -97,12 +100,21 @@ def watch_command(
 
     Example: skewless watch /shared/ledger --json
 
+    Example: skewless watch /shared/ledger --page 8080
+
     Example: skewless watch /shared/ledger --quiet --prometheus 9108 --influx 'http://localhost:8086?db=skewless'
     """
-    _check_options(interval, as_json=as_json, once=once, quiet=quiet, prometheus=prometheus, writes=bool(influx or log))
-    observer = Observer(Ledger(uri=ledger))
-    query = Query.of(observer.ledger, name, _parse_tags(tags))
+    writes = bool(influx or log)
+    _check_options(interval, as_json=as_json, once=once, quiet=quiet, serves=(prometheus, page), writes=writes)
+    parsed = _parse_tags(tags)
     with ExitStack() as stack:
+        if page is not None:
+            open_page(stack, ledger, page, name, mask_keys=mask_keys)
+            quiet = quiet or not as_json
+            while not (writes or as_json or prometheus):  # the page reads the ledger itself
+                sleep(interval)
+        observer = Observer(Ledger(uri=ledger))
+        query = Query.of(observer.ledger, name, parsed)
         sinks = open_sinks(stack, influx, prometheus, log=log)
         show = _choose_view(stack, observer.ledger.uri, as_json=as_json, once=once, quiet=quiet)
         while True:
@@ -118,21 +130,26 @@ def watch_command(
 
 
 def _check_options(
-    interval: float, *, as_json: bool, once: bool, quiet: bool, prometheus: str | None, writes: bool
+    interval: float, *, as_json: bool, once: bool, quiet: bool, serves: tuple[str | None, str | None], writes: bool
 ) -> None:
     if not interval > 0:
         raise ConfigurationError(subject="interval", expected="a number above 0", value=interval)
     if quiet and as_json:
         raise ConfigurationError("{quiet} and {json} exclude each other", subject="quiet", hint="leave one of them out")
-    if quiet and not writes and prometheus is None:
+    prometheus, page = serves
+    if quiet and not writes and prometheus is None and page is None:
         raise ConfigurationError(
-            "{quiet} alone does nothing", subject="quiet", hint="add {influx}, {prometheus} or {log}"
+            "{quiet} alone does nothing", subject="quiet", hint="add {influx}, {prometheus}, {page} or {log}"
         )
     if once and prometheus is not None:
         raise ConfigurationError(
             "{once} ends before Prometheus can scrape the metrics",
             subject="once",
             hint="leave out {once} or {prometheus}",
+        )
+    if once and page is not None:
+        raise ConfigurationError(
+            "{once} ends before a browser can open the page", subject="once", hint="leave out {once} or {page}"
         )
 
 

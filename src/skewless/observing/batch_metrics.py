@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from skewless import notebook
+
 
 @dataclass(frozen=True, kw_only=True)
 class HotKey:
@@ -112,3 +114,10 @@ class BatchMetrics(Metrics):
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return {"batch": self.batch, **asdict(self)}
+
+    def _repr_html_(self) -> str:
+        numbers = f"λ {self.imbalance:.1f} %, dist_cost {self.dist_cost:.2f}, {self.throughput:,.0f} rows/s"
+        keys = [[hot.key, f"{hot.share:.2%}", str(hot.workers)] for hot in self.hottest]
+        shown = notebook.paragraph(f"micro-batch {self.batch}: {self.tuples:,} rows, {numbers}")
+        shown += notebook.loads(self.loads)
+        return shown + notebook.table(["hottest keys", "share", "workers"], keys, [hot.share for hot in self.hottest])

@@ -107,6 +107,12 @@ class Observer:
         self._waiting: tuple[int, list[int]] = (-1, [])
         self._since_s = 0.0
 
+    def _repr_html_(self) -> str:
+        """Return the charts of the ledger, which a notebook shows."""
+        from skewless.observing.notebook import Snapshot  # noqa: PLC0415 - few observers are shown
+
+        return Snapshot(self.ledger).html()
+
     def poll(self, now_s: float, settle_s: float = SETTLE_S) -> list[BatchMetrics]:
         """Return the metrics of the batches that have become complete since the last call, in order.
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from typing import Any, Final
 
 from skewless.errors import ConfigurationError
 from skewless.observing.batch_metrics import BatchMetrics
+from skewless.observing.http_server import BackgroundServer, require_port
 from skewless.observing.sink import Query, Sink, label, percent
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SLOWEST_S: Final = 10
-_LAST_PORT: Final = 65_535
 
 Labels = tuple[tuple[str, str], ...]
 Samples = dict[Labels, float]
@@ -78,7 +77,7 @@ class PrometheusSink(Sink):
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        _require_port(port)
+        require_port(port)
         if not host:
             raise ConfigurationError(
                 "the {host} to listen on is empty",
@@ -101,13 +100,12 @@ class PrometheusSink(Sink):
     @property
     def port(self) -> int | None:
         """The port that it listens on; None while it is in use by another."""
-        return None if self._server is None else int(self._server.server_address[1])
+        return None if self._server is None else self._server.port
 
     @property
     def url(self) -> str | None:
         """Where the metrics are; None while there is no port."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return None if self.port is None else f"http://{host}:{self.port}/metrics"
+        return None if self._server is None else f"http://{self._server.address}/metrics"
 
     def text(self) -> str:
         """Return the latest metrics of all queries, in Prometheus' text format."""
@@ -124,9 +122,7 @@ class PrometheusSink(Sink):
     def close(self) -> None:
         """Stop listening."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server.serving.join()
+            self._server.stop()
             self._server = None
 
     def send(self, query: Query, metrics: BatchMetrics) -> None:
@@ -141,28 +137,8 @@ class PrometheusSink(Sink):
 
     def _listen(self) -> None:
         server = _Server(self.host, self._wanted, self)
-        server.serving.start()
+        server.start()
         self._server = server
-
-
-def host_and_port(text: str) -> tuple[str, int]:
-    """Read PORT or HOST:PORT.
-
-    >>> host_and_port("9108"), host_and_port("[::]:9108")
-    (('127.0.0.1', 9108), ('::', 9108))
-    """
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
-        expected = f"PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108, with a port up to {_LAST_PORT}"
-        raise ConfigurationError(subject="prometheus", expected=expected, value=text)
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
-
-
-def _require_port(port: int) -> None:
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= _LAST_PORT:
-        raise ConfigurationError(
-            subject="port", expected=f"a number from 0 (any free port) to {_LAST_PORT}", value=port
-        )
 
 
 def _samples(metrics: BatchMetrics) -> Iterator[tuple[str, Mapping[str, str], float]]:
@@ -211,24 +187,10 @@ def _number(value: float) -> str:
     return repr(value)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(BackgroundServer):
     def __init__(self, host: str, port: int, sink: PrometheusSink) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.sink = sink
-        super().__init__((host, port), _Handler)
-        self.serving = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-
-    def server_bind(self) -> None:
-        """Bind without the look-up of our own name in DNS that the base class does."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def handle_error(self, *_: Any) -> None:
-        """Ignore clients that disconnect."""
+        super().__init__(host, port, _Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):

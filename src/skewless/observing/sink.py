@@ -65,8 +65,7 @@ class Query:
         """Return the query of a ledger, by default named after its directory; tagged with its grouping."""
         grouping = (ledger.owner() or {}).get("grouping")
         own = {"grouping": grouping} if isinstance(grouping, str) and grouping else {}
-        folder = ledger.uri.rstrip("/").rpartition("/")[2].rpartition("@")[2]  # a URI may begin with a secret
-        return cls(name=name or folder or "unnamed", tags={**own, **(tags or {})})
+        return cls(name=name or name_of(ledger), tags={**own, **(tags or {})})
 
     @property
     def labels(self) -> dict[str, str]:
@@ -74,14 +73,23 @@ class Query:
         return {"query": label(self.name), **{tag: label(value) for tag, value in self.tags.items()}}
 
 
-def label(text: str) -> str:
+def name_of(ledger: Ledger) -> str:
+    """Return what a query is called that has no name: the last folder of its ledger.
+
+    >>> name_of(Ledger(uri="s3://id:secret@bucket"))
+    'bucket'
+    """
+    return ledger.uri.rstrip("/").rpartition("/")[2].rpartition("@")[2] or "unnamed"  # a URI may begin with a secret
+
+
+def label(text: str, longest: int = LONGEST_LABEL) -> str:
     r"""Return a text without line breaks and of bounded length; different texts stay different.
 
     >>> label("two\nlines"), label(""), len(label("x" * 1_000))
     ('two␊lines', '""', 120)
     """
-    if len(text) > LONGEST_LABEL:
-        text = f"{text[: LONGEST_LABEL - 9]}…{zlib.crc32(text.encode(errors='replace')):08x}"
+    if len(text) > longest:
+        text = f"{text[: longest - 9]}…{zlib.crc32(text.encode(errors='replace')):08x}"
     return text.encode(errors="replace").decode().translate(_PICTURES) or '""'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -94,6 +95,9 @@ class BatchDirectory:
     def names(self, folder: str = "") -> list[str]:
         """Return the names of the files and folders in a folder."""
         system, path = self._locate(folder)
+        if isinstance(system, fs.LocalFileSystem):  # names alone: a ledger may have ten thousand folders
+            with os.scandir(path) as found:
+                return [entry.name for entry in found]
         return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
 
     def read(self, path: str) -> bytes:
