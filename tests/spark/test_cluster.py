@@ -85,7 +85,7 @@ def test_executors_need_nothing_but_the_packed_environment(cluster: Cluster, tmp
         (home,) = result["counted"]["key"]["executors"]
         places = [Path(place).is_relative_to(home) for place in result["homes"]]
         assert places == [brought > 2, brought > 1, brought > 0, True], result["homes"]
-    assert "the executors has no module 'pandas'" in alone["error"]
+    assert "the executors has no module 'pyarrow'" in alone["error"]
     assert "skewless pack" in alone["error"]
     archive.unlink()  # pytest keeps what tests leave
     shutil.rmtree(packed["counted"]["key"]["executors"][0])

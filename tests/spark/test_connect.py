@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import skewless
+from services.jars import require_jars
 from services.kept import given_rows, kept_states
 from services.random_owner import chained
 from services.representatives import FEW
+from services.spark_version import SPARK, since
 from services.standalone import Program, driver, find, require_java, running, spark_command, wait_for
+from skewless.spark.versions import STREAMS_SINCE
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +41,8 @@ def server(kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     command = [spark_command("spark-submit"), "--master", "local[2]", "--driver-memory", "1g"]
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]
+    if SPARK < (4, 0):  # came apart from Spark
+        command += ["--jars", ",".join(map(str, require_jars("connect-3.5")))]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with running(command, tmp_path_factory.mktemp("connect"), "server") as program:
         port = wait_for(lambda: find(program, r"Spark Connect server started at: \S*:(\d+)"), "the Connect server")
@@ -80,10 +85,19 @@ def test_groupings_equal_plain_spark_through_connect(client: Program, variance: 
 
 def test_windows_over_hot_keys_through_connect(client: Program) -> None:
     result = client.ask({"groupings": [], "rows": 3000, "workers": 4, "windows": True})()
+    assert "error" not in result, result
     assert result["windows"] == {"cuts": result["windows"]["cuts"], "wrong": 0, "rows": 3000}
     assert result["windows"]["cuts"] > 0
 
 
+def test_a_join_by_hot_keys_through_connect(client: Program) -> None:
+    result = client.ask({"groupings": [], "rows": 3000, "workers": 4, "join": "full"})()
+    assert result["join"] == {"cuts": result["join"]["cuts"], "wrong": 0, "rows": result["join"]["rows"]}
+    assert result["join"]["rows"] > 20 * 1000  # each of 1,000 rows of the hot key with 20
+    assert result["join"]["cuts"] > 0
+
+
+@since(*STREAMS_SINCE)
 def test_ordered_state_through_connect(server: str, tmp_path: Path) -> None:
     """The server makes the directories of state and ledger."""
     rows = [(None if number % 11 == 0 else f"k{number % 7}", number, number) for number in range(120)]

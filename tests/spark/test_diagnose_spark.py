@@ -15,12 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from services.spark_version import since
 from skewless import SkewlessError, hash_keys
 from skewless.diagnosis.key_distribution import HEAD, KeyDistribution
-from skewless.runner.inputs.file import open_table
 from skewless.spark import diagnose
 from skewless.spark.key_counts import _classes, count_keys
 from skewless.spark.physical_plan import parse_plan, read_plan
+from skewless.spark.versions import STREAMS_SINCE
 from skewless.streams import KeyFile
 
 pytestmark = pytest.mark.spark
@@ -76,8 +77,11 @@ def test_the_data_is_read_once_and_not_by_python(spark: SparkSession) -> None:
 KEYS = ["a", "b", None, "", "a", "ключ", "a", "x" * 1_000]
 
 
+@since(*STREAMS_SINCE)
 @pytest.mark.parametrize("name", ["keys.csv", "keys.tsv.gz", "keys.parquet", "keys.txt", "keys.jsonl"])
 def test_files_are_counted_alike_with_and_without_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    from skewless.runner.inputs.file import open_table
+
     path = tmp_path / name
     separator = "\t" if "tsv" in name else ","
     quoted = ["" if key is None else f'"{key}"' for key in KEYS]
@@ -98,7 +102,10 @@ def test_files_are_counted_alike_with_and_without_spark(spark: SparkSession, tmp
     )
 
 
+@since(*STREAMS_SINCE)
 def test_rows_that_cannot_be_read_are_set_aside_and_formats_can_be_named(spark: SparkSession, tmp_path: Path) -> None:
+    from skewless.runner.inputs.file import open_table
+
     (tmp_path / "keys.csv").write_text("k,v\na,1\na,2\nb\n")
     assert count_keys(open_table(spark, str(tmp_path / "keys.csv"), key="k"), ["k"], label="x").names == ("a",)
     frame(spark, 50).withColumnRenamed("a key", "k").write.format("orc").save(str(tmp_path / "orc"))

@@ -25,10 +25,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, StringType, StructType
 
 from services.representatives import ON_SPARK
+from services.spark_version import collated
 from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance
 from skewless.spark import Grouped, group
 from skewless.spark.keys import is_collated
 from skewless.spark.merge import OutputMode, quoted
+from skewless.spark.versions import from_table
 
 pytestmark = pytest.mark.spark
 
@@ -58,12 +60,12 @@ KEYS: Final = {
     "array": "array(0D, null), array(-0D, null), array(), array(double('NaN'))",
 }
 TYPES: Final = {
-    "c.d": "string collate UTF8_LCASE",
-    "x`y": "string collate UNICODE_CI",
-    "rtrim": "string collate UTF8_BINARY_RTRIM",
+    "c.d": collated("string collate UTF8_LCASE"),
+    "x`y": collated("string collate UNICODE_CI"),
+    "rtrim": collated("string collate UTF8_BINARY_RTRIM"),
     "wide": "decimal(38,18)",
     "months": "interval year to month",
-    "struct": "struct<f: double, s: string collate UTF8_LCASE>",
+    "struct": collated("struct<f: double, s: string collate UTF8_LCASE>"),
     "array": "array<double>",
 }
 TIMES: Final = [0, 1, 59, 60, 3599, 3600, 5400, 86_400, 60 * 86_400, 125 * 86_400]
@@ -204,7 +206,7 @@ def meant(numbers: DataFrame) -> DataFrame:
     seconds = f"try_element_at(array({', '.join(map(str, TIMES))}), cast(time AS int) + 1)"
     columns += [
         sf.expr(value("0D, -0D, double('NaN'), 1.5D", None, "real")).alias("real"),
-        sf.expr(value(_LETTERS, "string collate UTF8_LCASE", "text")).alias("text"),
+        sf.expr(value(_LETTERS, collated("string collate UTF8_LCASE"), "text")).alias("text"),
         sf.expr(f"timestamp_seconds({DST} + {seconds})").alias("at"),
         sf.expr(f"timestamp_ntz'2023-11-05 00:00:00' + make_dt_interval(0, 0, 0, {seconds})").alias("at_ntz"),
     ]
@@ -241,7 +243,7 @@ def test_batch(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, drawn: list[Row], query: Query, sources: int
 ) -> None:
     with session_zone(spark, query.zone):
-        df = meant(spark.createDataFrame(table(drawn)).repartition(sources))
+        df = meant(from_table(spark, table(drawn)).repartition(sources))
         plain, native, routed = query.plain(df), query.native(df), query.routed(df, tmp_path_factory.mktemp("ledger"))
         assert form(native.schema) == form(routed.schema) == form(plain.schema)
         ways = [shown(way).withColumn("way", sf.lit(n)) for n, way in enumerate((plain, native, routed))]

@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from services.representatives import ON_SPARK
+from services.spark_version import since
 from skewless import DynamicKey, PartialKey, SkewlessError
 from skewless.combiners import ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Sum, Variance, Vwap
 from skewless.spark import group
+from skewless.spark.versions import GUARDS_SINCE, STREAMS_SINCE
 
 pytestmark = pytest.mark.spark
 
@@ -72,6 +74,7 @@ def test_merged_in_python(spark: SparkSession) -> None:
         assert row["spread"] == pytest.approx(2.0, rel=0.02)
 
 
+@since(4, 0)  # before, a column keeps the mode in which it was made
 @pytest.mark.parametrize("more", [{}, {"spread": Variance("i")}], ids=["native", "python"])
 def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None:
     """With ANSI mode off integers wrap around and decimals become null; with it on, both fail as in Spark."""
@@ -91,7 +94,7 @@ def test_sums_that_do_not_fit(spark: SparkSession, more: dict[str, Any]) -> None
             group(df, "k", workers=1, grouping="SG").agg(**sums, **more).collect()
 
 
-@pytest.mark.parametrize("grouping", ["even", "PKG"])
+@pytest.mark.parametrize("grouping", ["even", pytest.param("PKG", marks=since(*GUARDS_SINCE))])
 def test_rows_are_exchanged_once_and_without_what_nobody_reads(spark: SparkSession, grouping: str) -> None:
     df = spark.range(100).select((sf.col("id") % 3).alias("k"), sf.col("id").alias("v"), sf.lit("unused").alias("w"))
     result = group(df, "k", workers=4, grouping=grouping).agg(n=Count(), s=Sum("v"))
@@ -125,6 +128,7 @@ def test_apply_gives_whole_groups(spark: SparkSession) -> None:
     assert as_set(result) == {Row(k=k, rows=len(range(k, 200, 7)), columns="k,id") for k in range(7)}
 
 
+@since(*STREAMS_SINCE)
 def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_path: Any) -> None:
     df = spark.range(10).select(
         sf.col("id").alias("key"), sf.create_map("id", "id").alias("map"), sf.lit("x").alias("name")
@@ -158,6 +162,7 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
         group(df, "key", grouping="DKG", ledger=str(tmp_path / "one")).agg(n=Count())
 
 
+@since(*GUARDS_SINCE)
 @pytest.mark.parametrize("guard", ["enabled", "enableFullRetryOnMismatch"])
 def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: str) -> None:
     name = f"spark.sql.shuffle.orderIndependentChecksum.{guard}"
@@ -170,6 +175,7 @@ def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: 
         spark.conf.unset(name)
 
 
+@since(*STREAMS_SINCE)
 def test_the_package_gives_the_function_whatever_was_imported_before() -> None:
     import skewless.runner.pipeline
     import skewless.spark
@@ -178,6 +184,7 @@ def test_the_package_gives_the_function_whatever_was_imported_before() -> None:
     assert callable(skewless.spark.group)
 
 
+@since(*GUARDS_SINCE)
 def test_configured_groupings(spark: SparkSession) -> None:
     df = spark.range(0, 2000, 1, 2).select((sf.col("id") % 3).alias("k"))
     grouping = DynamicKey(workers=6, expected_keys=10)

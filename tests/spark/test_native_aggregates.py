@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
+from services.spark_version import collated, since
 from skewless import SkewlessError
 from skewless.combiners import (
     ApproxDistinct,
@@ -34,6 +35,7 @@ from skewless.combiners import (
 )
 from skewless.groupings import Auto
 from skewless.spark import group
+from skewless.spark.versions import GUARDS_SINCE, from_table
 from skewless.spark.work import Cost
 
 pytestmark = pytest.mark.spark
@@ -46,7 +48,7 @@ VALUES = {
     "d": "CASE WHEN id % 11 = 0 THEN double('NaN') WHEN id % 11 = 1 THEN -0D ELSE id % 17 / 8D END",
     "c": "cast(id % 700 / 7BD AS decimal(10, 2))",
     "s": "CASE WHEN id % 5 = 0 THEN '' ELSE concat('é', id % 40) END",
-    "t": "string(id % 4) COLLATE UTF8_LCASE",
+    "t": collated("string(id % 4) COLLATE UTF8_LCASE"),
     "y": "date_add(date'2023-11-05', cast(id % 50 AS int))",
     "o": "id % 2 = 0",
     "x": "unhex(string(10 + id % 80))",
@@ -163,7 +165,7 @@ def test_quantiles_are_exact_up_to_k_values_and_skip_nan(spark: SparkSession) ->
     table = pa.table({"k": np.zeros(1003, dtype=np.int64), "x": [*values, float("nan"), None, float("nan")]})
     fractions = (0, 0.001, 0.25, 0.5, 0.9, 0.99, 1)
     combiners = {f"q{share}": ApproxQuantile("x", share, k=1000) for share in fractions}
-    result = group(spark.createDataFrame(table).repartition(4), "k").agg(**combiners)
+    result = group(from_table(spark, table).repartition(4), "k").agg(**combiners)
     assert is_native(result)
     (row,) = result.collect()
     assert row[1:] == tuple(nearest_rank(list(values), share) for share in fractions)
@@ -192,8 +194,9 @@ def test_estimates_of_floats_have_the_error_of_the_sketch(spark: SparkSession) -
 
 
 def test_overflow_follows_ansi_mode(spark: SparkSession) -> None:
-    df = spark.createDataFrame(
-        pa.table({"k": [0, 0], "i": [2**63 - 1, 2], "c": pa.array([Decimal(10) ** 37 * 9] * 2, pa.decimal128(38, 0))})
+    df = from_table(
+        spark,
+        pa.table({"k": [0, 0], "i": [2**63 - 1, 2], "c": pa.array([Decimal(10) ** 37 * 9] * 2, pa.decimal128(38, 0))}),
     )
     for column, wrapped in (("i", -(2**63) + 1), ("c", None)):
         with setting(spark, "spark.sql.ansi.enabled", "false"):
@@ -257,6 +260,7 @@ def test_a_derived_combiner_is_not_taken_for_its_base(spark: SparkSession) -> No
     assert not is_native(group(rows(spark), "k").agg(s=Doubled("i")))
 
 
+@since(*GUARDS_SINCE)
 def test_nothing_is_needed_that_routing_needs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """No retry guards, and no look at the Python of the executors."""
 

@@ -12,7 +12,7 @@ import pytest
 from skewless import DistributionAware, Even, Grouping, Key, SkewlessError
 from skewless.groupings import State
 from skewless.spark.route import begin
-from skewless.spark.routing import has_retry_guards
+from skewless.spark.routing import has_retry_guards, require_retry_guards
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import WorkerReport
@@ -117,21 +117,29 @@ def test_what_is_broken_is_broken_for_all(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "settings", "expected"),
+    ("version", "by_default", "settings", "expected"),
     [
-        ("4.3.0", {}, True),
-        ("4.3.0", {"enabled": "false"}, False),
-        ("4.10.1", {"enableFullRetryOnMismatch": "false"}, False),
-        ("4.2.0", {}, False),
-        ("4.2.0", {"enabled": "true"}, False),
-        ("4.2.0", {"enabled": "true", "enableFullRetryOnMismatch": "true"}, True),
-        ("3.5.9-amzn-1", {}, False),
+        ("4.3.0", "true", {}, True),
+        ("4.3.0", "true", {"enabled": "false"}, False),
+        ("4.10.1", "true", {"enableFullRetryOnMismatch": "false"}, False),
+        ("4.1.0", "false", {}, False),
+        ("4.1.0", "false", {"enabled": "true"}, False),
+        ("4.1.0", "false", {"enabled": "true", "enableFullRetryOnMismatch": "true"}, True),
+        ("4.0.1", None, {}, False),
+        ("3.5.7-amzn-1", None, {"enabled": "true", "enableFullRetryOnMismatch": "true"}, False),  # set, and unknown
     ],
 )
-def test_guards_that_are_not_set_are_on_since_spark_4_3(version: str, settings: dict[str, str], expected: bool) -> None:
-    found = {f"spark.sql.shuffle.orderIndependentChecksum.{name}": value for name, value in settings.items()}
+def test_a_guard_that_nobody_has_set_is_what_spark_has_it_by_default(
+    version: str, by_default: str | None, settings: dict[str, str], expected: bool
+) -> None:
+    names = dict.fromkeys(("enabled", "enableFullRetryOnMismatch"), by_default) | settings
+    found = {f"spark.sql.shuffle.orderIndependentChecksum.{name}": value for name, value in names.items()}
     session: Any = SimpleNamespace(version=version, conf=found)
     assert has_retry_guards(session) == expected
+    if not expected:
+        with pytest.raises(SkewlessError, match=r"a retried task could|no guards against retried tasks") as refused:
+            require_retry_guards(session)
+        assert "default since" not in str(refused.value)
 
 
 def test_work_is_that_of_the_last_batch_with_reports(ledger: Ledger) -> None:

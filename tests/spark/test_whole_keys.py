@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from services import random_owner
 from services.kept import given_rows, kept_states
 from services.random_owner import Chain, PlannedOwner, chained
+from services.spark_version import since
 from skewless import Correlation, DistributionAware, Eager, Even, Grouping, Key
 from skewless.errors import StorageError
 from skewless.processors import KeyState, Processor
@@ -103,6 +104,7 @@ def test_groupings_that_decide_row_by_row_have_whole_groups_too(spark: SparkSess
         assert loads.most_common(1)[0][1] < 9_500, grouping.name
 
 
+@since(4, 0)
 @pytest.mark.parametrize("collation", ["UTF8_LCASE", "UNICODE_CI"])
 def test_collated_keys_are_whole(spark: SparkSession, collation: str) -> None:
     df = spark.range(0, 60, 1, 3).selectExpr(

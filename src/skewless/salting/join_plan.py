@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from skewless.errors import InputError
 from skewless.salting.join_planner import Cuts, Grid, JoinCounts, JoinType, cost, cuts_of, made, plan_grids
 from skewless.salting.plan import shortened
+from skewless.salting.salts import Salts
 from skewless.salting.saved import read_plan, write_plan
 from skewless.salting.slots import landings_of_salts, steer
-from skewless.salting.table import alias_table
 
 _FORMAT: Final = 1
 _SHOWN: Final = 12
 _WORTHWHILE: Final = 0.2  # overload of the busiest worker by plain hashing below which nothing is planned
-
-Entry = tuple[int, list[tuple[float, list[int], list[int]]]]
-"""The hash of a key, and the alias table of its pieces on one side: the salts to which a row is copied."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +89,7 @@ class JoinPlan:
     max_copies : float
         Copied rows, as a share of the input, that were allowed.
     sampled : float
-        Fraction of the rows from which hot keys were found; the rows of these were all counted.
+        Fraction of the rows from which hot keys were found; where it is too small to tell, these were all counted.
     nulls : float
         Rows of a preserved side without a key: they never match, and are spread over all workers.
     other_left, other_right, other_made : tuple of float
@@ -212,21 +209,16 @@ class JoinPlan:
         """Whether rows without a key are so many that they are worth spreading."""
         return self.nulls > _WORTHWHILE * float(self.costs.mean())
 
-    def entries(self, *, right: bool) -> list[Entry]:
-        """Return how the rows of one side look up the keys that are not at home; none is looked up twice."""
-        found = {}
+    def salts(self, *, right: bool) -> Salts:
+        """Return the salts of the rows of one side, for the keys that are not at home; none is looked up twice."""
+        pieces = {}
         for key in self.keys:
             if key.is_at_home:
                 continue
             cells = np.array(key.salts).reshape(len(key.left_shares), len(key.right_shares))
-            pieces = cells.T if right else cells
-            shares = np.array(key.right_shares if right else key.left_shares)
-            split, first, other = alias_table(np.arange(shares.size, dtype=np.int32), shares)
-            found[key.hash] = [
-                (float(at), pieces[one].tolist(), pieces[two].tolist())
-                for at, one, two in zip(split, first, other, strict=True)
-            ]
-        return list(found.items())
+            shares = key.right_shares if right else key.left_shares
+            pieces[key.hash] = (key.hash, key.key_hash, cells.T if right else cells, shares)
+        return Salts.of_pieces(pieces.values())
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
@@ -279,8 +271,9 @@ class JoinPlan:
             100 * (float(costs.max()) / mean - 1) if (mean := float(costs.mean())) else 0.0
             for costs in (self.plain_costs, self.costs)
         )
+        nulls = "rows without a key are spread; " if self.spreads_nulls else ""
         return (
-            f"{_counted(self.n_cut, 'key')} cut into {_counted(self.n_cells, 'cell')}; "
+            f"{_counted(self.n_cut, 'key')} cut into {_counted(self.n_cells, 'cell')}; {nulls}"
             f"{100 * self.copies / max(self.rows, 1.0):.2g} % of the rows copied; "
             f"busiest worker {before:.1f} % above the mean with plain hashing and {after:.1f} % with this plan"
         )

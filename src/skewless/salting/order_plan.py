@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from skewless import notebook
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.slots import landings, slots
 
@@ -116,6 +117,9 @@ class OrderPlan:
             where = f"cut in {len(key.slots)}" if len(key.slots) > 1 else f"moved to worker {key.workers[0]}"
             lines.append(f"  {key.key}: {key.rows / max(rows, 1):.2%} of the rows, {where}")
         return "\n".join([*lines, *(f"  {remark}" for remark in self.remarks)])
+
+    def _repr_html_(self) -> str:
+        return notebook.preformatted(str(self)) + notebook.loads(self.loads)
 
 
 def hot_keys(of: KeyLoads, least: float = WORTH) -> int:

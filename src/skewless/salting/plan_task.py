@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.salting.plan import Plan, PlannedKey
@@ -46,6 +47,10 @@ class PlanTask:
     task: Task
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"plan": [self.plan(batches).to_json()]})
+
+    def plan(self, batches: Iterable[pa.RecordBatch]) -> Plan:
+        """Count, and plan."""
         kept = _Kept(named_keys(self.task.workers, may_cut=self.task.may_cut))
         ids, loads, distinct = self.task.count(self._counted(batches, kept))
         described = kept.described(ids)
@@ -65,9 +70,9 @@ class PlanTask:
                 for number, load in zip(ids.view(np.int64).tolist(), loads.loads, strict=True)
             ),
         )
-        yield pa.RecordBatch.from_pydict({"plan": [plan.levelled(loads, self.task.pieces(loads)).to_json()]})
+        return plan.levelled(loads, self.task.pieces(loads))
 
-    def _counted(self, batches: Iterator[pa.RecordBatch], kept: _Kept) -> Iterator[pa.RecordBatch]:
+    def _counted(self, batches: Iterable[pa.RecordBatch], kept: _Kept) -> Iterator[pa.RecordBatch]:
         schema = COUNTED if self.task.sampled == 1 else SAMPLED
         for batch in batches:
             rows = pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema)
@@ -103,7 +108,7 @@ class _Kept:
 
     def add(self, rows: pa.Table) -> None:
         """Take note of a batch."""
-        self.sources = max([self.sources, *rows["source"].to_pylist()])
+        self.sources = max(self.sources, pc.max(rows["source"]).as_py() or 0)
         is_counted = "rows" in rows.column_names
         self._tables.append(rows if is_counted else rows.take(np.arange(0, rows.num_rows, self._stride)))
         self._n_rows += self._tables[-1].num_rows

@@ -21,12 +21,16 @@ _MOST_ENTRIES: Final = 1 << 16
 Steered = tuple[int, int, Sequence[int], Sequence[float]]
 """Spark's `xxhash64` and `hash` of a key, the workers that share it, and the share of each."""
 
+Pieces = tuple[int, int, NDArray[np.int64], Sequence[float]]
+"""The same two hashes, a row of salts for each piece of the key, and the share of each piece."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Salts:
     """The keys that have salts, and the salts of their rows.
 
-    A row of key number k takes entry `starts[k] + (turn & masks[k])` of the guide.
+    A row of key number k takes entry `starts[k] + (turn & masks[k])` of the guide: its salt. Where rows are copied,
+    that entry is where its salts begin among the cells, and there are `copies[k]` of them.
 
     Parameters
     ----------
@@ -37,7 +41,11 @@ class Salts:
     starts, masks : tuple of int
         Where the entries of a key are, and the size of that section less 1; sizes are powers of two.
     guide : tuple of int
-        Salts, each as often as its piece is large.
+        Salts, or places among the cells, each as often as its piece is large.
+    cells : tuple of int
+        The salts of rows that are copied, piece by piece; empty if none is.
+    copies : tuple of int
+        The number of salts that rows of each key have, if any is copied.
     """
 
     hashes: tuple[int, ...]
@@ -45,26 +53,41 @@ class Salts:
     starts: tuple[int, ...]
     masks: tuple[int, ...]
     guide: tuple[int, ...]
+    cells: tuple[int, ...] = ()
+    copies: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, keys: Iterable[Steered], n_workers: int) -> Salts:
         """Return the salts that steer the pieces of keys to their workers."""
-        hashes, spark_hashes, starts, masks = [], [], [], []
-        guide: list[int] = []
+        pieces = []
         for hashed, spark_hash, workers, shares in keys:
             salts = slots(n_workers, np.uint64(spark_hash & 0xFFFFFFFF), np.asarray(workers, dtype=np.int64))
-            entries = np.repeat(salts, apportioned(np.asarray(shares, dtype=np.float64)))
-            hashes.append(hashed)
-            spark_hashes.append(spark_hash)
+            pieces.append((hashed, spark_hash, salts[:, None].astype(np.int64), shares))
+        return cls.of_pieces(pieces)
+
+    @classmethod
+    def of_pieces(cls, keys: Iterable[Pieces]) -> Salts:
+        """Return the salts of pieces whose rows are copied to one or several salts."""
+        keys = list(keys)
+        is_copied = any(salts.shape[1] > 1 for _, _, salts, _ in keys)
+        starts, masks = [], []
+        guide: list[int] = []
+        cells: list[int] = []
+        for _, _, salts, shares in keys:
+            places = len(cells) + np.arange(salts.shape[0]) * salts.shape[1] if is_copied else salts[:, 0]
+            entries = np.repeat(places, apportioned(np.asarray(shares, dtype=np.float64)))
             starts.append(len(guide))
             masks.append(entries.size - 1)
             guide += entries.tolist()
+            cells += salts.ravel().tolist() if is_copied else []
         return cls(
-            hashes=tuple(hashes),
-            spark_hashes=tuple(spark_hashes),
+            hashes=tuple(hashed for hashed, *_ in keys),
+            spark_hashes=tuple(spark_hash for _, spark_hash, *_ in keys),
             starts=tuple(starts),
             masks=tuple(masks),
             guide=tuple(guide),
+            cells=tuple(cells),
+            copies=tuple(salts.shape[1] for _, _, salts, _ in keys) if is_copied else (),
         )
 
 

@@ -13,7 +13,7 @@ from skewless.spark.versions import require_pyspark
 if TYPE_CHECKING:
     from skewless.spark.deploy.session import ship
     from skewless.spark.diagnose_joins import diagnose_join
-    from skewless.spark.explanation import explain
+    from skewless.spark.explanation import Explanation, explain
     from skewless.spark.grouped import Grouped, Windowed, group
     from skewless.spark.join_counting import plan_join
     from skewless.spark.joining import join
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skewless.storage.ledger import Ledger
 
 _HOMES: Final = {
+    "Explanation": "skewless.spark.explanation",
     "Grouped": "skewless.spark.grouped",
     "Ledger": "skewless.storage.ledger",
     "Over": "skewless.spark.ordered",
@@ -40,6 +41,7 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "Explanation",
     "Grouped",
     "Ledger",
     "Over",

@@ -22,6 +22,7 @@ from skewless.groupings import Local
 from skewless.groupings.planned import Planned
 from skewless.salting.units import Units
 from skewless.spark import keys as key_columns
+from skewless.spark import versions
 from skewless.spark.columns import arrow_schema, micros_of
 from skewless.spark.merge import (
     TIME,
@@ -39,7 +40,6 @@ from skewless.spark.planning import Learning, key_hash, salting_for
 from skewless.spark.route import worker_column
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH
-from skewless.spark.versions import collation_of
 from skewless.spark.work import KEY_HASH, Cost, Work
 
 WORKER: Final = "skewless_worker"
@@ -122,7 +122,7 @@ class Aggregation:
                 else merge_batch(partials, by, merger, self._results(merger))
             )
         values = [sent.decoded(name, reads[name], combiner) for name, combiner in combiners.items()]
-        if self.df.isStreaming and is_native:  # to Spark, everything in the result of a stream may be null
+        if self.df.isStreaming and is_native and versions.streams_may_be_null():
             values = [sf.nullif(value, sf.lit(None)) for value in values]
         return merged.select(
             *(column.alias(key) for key, column in zip(self.keys, keys, strict=True)),
@@ -241,7 +241,7 @@ class _Sent:
         kind = self.df.schema[column].dataType
         if not isinstance(kind, StringType):
             return self.plain(column)
-        if isinstance(combiner, Min | Max) and collation_of(kind) != "UTF8_BINARY":
+        if isinstance(combiner, Min | Max) and versions.collation_of(kind) != "UTF8_BINARY":
             return self._add("sortable", column, key_columns.sortable(column, kind, _column(column)), StringType())
         if isinstance(combiner, ApproxDistinct | ApproxTopK) and key_columns.is_collated(kind):
             raise ColumnError(

@@ -9,7 +9,7 @@ from skewless.errors import require_at_least
 from skewless.spark.join_counting import plan_join
 from skewless.spark.join_sides import On, has_one_name, join_type, sides_of
 from skewless.spark.joining import Joining, is_broadcast
-from skewless.spark.planning import SAMPLE
+from skewless.spark.sampling import SAMPLE
 
 
 def diagnose_join(

@@ -12,6 +12,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from skewless import notebook
 from skewless.spark.join_explanation import broadcast_join, salted_join
 from skewless.spark.physical_plan import Operator, PhysicalPlan, read_plan
 
@@ -85,6 +86,14 @@ class Explanation:
             return "\n".join(map(str, self.operators))
         return f"no exchange by skewless: {_by_spark(self.plan)}"
 
+    def _repr_html_(self) -> str:
+        return notebook.preformatted(str(self))
+
+    @classmethod
+    def of(cls, df: DataFrame) -> Explanation:
+        """Explain a DataFrame, as `explain` does, without printing it."""
+        return explained(read_plan(df))
+
 
 def explain(df: DataFrame) -> None:
     """Print which way the operators of skewless take in a query, and whether it survived Spark's optimiser.
@@ -94,7 +103,7 @@ def explain(df: DataFrame) -> None:
     df : DataFrame
         The result of `repartition`, `agg`, `apply`, `stateful`, `over` or `join`, or a query on top of it.
     """
-    print(explained(read_plan(df)))  # noqa: T201 - as DataFrame.explain does
+    print(Explanation.of(df))  # noqa: T201 - as DataFrame.explain does
 
 
 def explained(plan: PhysicalPlan) -> Explanation:

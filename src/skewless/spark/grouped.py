@@ -37,7 +37,6 @@ from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
 from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
 from skewless.spark.native import aggregate_natively
 from skewless.spark.planning import (
-    SAMPLE,
     Learning,
     is_comparable,
     key_hash,
@@ -48,6 +47,7 @@ from skewless.spark.planning import (
 from skewless.spark.route import arrival_column, worker_and_arrival, worker_column
 from skewless.spark.routing import Routing, require_retry_guards
 from skewless.spark.salted_exchange import SLOT
+from skewless.spark.sampling import SAMPLE
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
 from skewless.spark.versions import STREAMS_SINCE, require_pyspark
 from skewless.spark.work import Cost
@@ -349,6 +349,7 @@ class Grouped:
         rejects : str
             Directory for rejects. Default: `rejects` in that of the state.
         """
+        require_pyspark("stateful", STREAMS_SINCE)
         if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
             return self._with_single_owner(self.grouping).stateful(
                 processor, state=state, order_by=order_by, time=time, watermark=watermark, on_error=on_error,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -13,25 +14,26 @@ from pyspark.sql import functions as sf
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinKey, JoinPlan
 from skewless.salting.join_planner import Cuts, JoinType, cost, costs_of_others, cuts_of
-from skewless.spark import versions
+from skewless.salting.slots import landings_of_salts
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
-from skewless.spark.planning import SAMPLE, key_text, require_sample, workers_of
+from skewless.spark.planning import key_text, require_sample, workers_of
+from skewless.spark.sampling import SAMPLE, affordable, sampled
+from skewless.spark.versions import to_table
 
 MAX_COPIES: Final = 1.0
 """Copied rows at most, as a share of the input."""
 
-_HASH, _HOME, _LEFT, _RIGHT, _PAIRS = "hash", "home", "left", "right", "pairs"
-_LARGEST: Final = 64  # of the keys of each home, by rows on either side and by rows that they make
-_MOST_LARGEST: Final = 8192  # of all homes
-_TASKS: Final = 8  # that count a sample
+_HASH, _KEY_HASH, _NAME, _HOME, _LEFT, _RIGHT = "hash", "key_hash", "name", "home", "left", "right"
 _NAMED_PER_WORKER: Final = 8
 _FEWEST_NAMED: Final = 64
 _HOT: Final = 0.05  # of the share of a worker, at most: smaller keys are not counted
 _WORTH_NAMING: Final = 0.01  # of that share, when they are
+_PRECISE: Final = 0.03  # of that share, by which a sample may mistake the size of a key
 _CERTAIN: Final = 16  # rows in the sample from which on they tell what the sample has of a key
-_ENOUGH: Final = 64  # sampled rows for each worker; of smaller inputs all rows are counted
+_ENOUGH: Final = 64  # sampled rows for each worker, without which there is another sample
+_PLENTY: Final = 2_048  # for each worker, in that one: its share is then known to about 2 %
 _NOISE: Final = 4  # standard deviations of a count that are explained by chance
 
 
@@ -61,7 +63,8 @@ def plan_join(
     workers : int, optional
         The number of workers. Default: `spark.sql.shuffle.partitions`.
     sample : float
-        Fraction of the rows in which hot keys are looked for; those that are found are counted exactly.
+        Fraction of the rows in which hot keys are looked for; those that are found are counted
+        exactly where it cannot tell.
     max_copies : float
         Copied rows, as a share of the rows of both sides, that are allowed at most.
     seed : int
@@ -114,29 +117,37 @@ def key_columns(side: Side) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Sampled:
-    """What was seen in the samples; rows as they were drawn, not scaled up.
+class _Seen:
+    """What was seen of the keys of both sides; rows as they were drawn, not scaled up.
 
     Parameters
     ----------
-    hashes : array of int
-        The largest keys.
-    left, right : array of float
-        Their rows.
-    homes : array of int
-        The workers to which they hash.
+    sampled : float
+        Fraction of the rows that were looked at.
+    hashes, key_hashes : array of int
+        Spark's `xxhash64` and `hash` of keys: all keys of a sample, or the largest of all keys.
+    names : array of bytes
+        The keys as text.
+    rows : array of float, of shape (2, keys)
+        Their rows on the left and on the right side.
     totals : array of float, of shape (3, workers)
-        Rows of the left and of the right side, and pairs of rows, of all keys of each worker.
-    nulls : tuple of float
-        Rows without a key.
+        Rows of the left and of the right side, and pairs of rows, of all keys that hash to each worker.
+    nulls : array of float
+        Rows of both sides without a key.
     """
 
+    sampled: float
     hashes: NDArray[np.int64]
-    left: NDArray[np.float64]
-    right: NDArray[np.float64]
-    homes: NDArray[np.int64]
+    key_hashes: NDArray[np.int64]
+    names: NDArray[np.object_]
+    rows: NDArray[np.float64]
     totals: NDArray[np.float64]
-    nulls: tuple[float, float]
+    nulls: NDArray[np.float64]
+
+    @property
+    def homes(self) -> NDArray[np.int64]:
+        """The worker to which each key hashes."""
+        return landings_of_salts(np.zeros(self.hashes.size, np.int64), self.key_hashes, self.totals.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,137 +177,176 @@ class Counting:
 
     def plan(self, sample: float, max_copies: float) -> JoinPlan:
         """Count, and plan."""
-        seen = self._sampled(sample)
-        if sample < 1 and seen.totals[:2].sum() + sum(seen.nulls) < _ENOUGH * self.workers:
-            sample, seen = 1.0, self._sampled(1.0)
-        hot = self._hot(seen, sample)
-        counted = self._counted(seen.hashes[hot].tolist()) if hot.size else {}
-        number_of = dict(zip(seen.hashes[hot].tolist(), hot.tolist(), strict=True))
-        others, target = seen.totals.copy(), self._target(seen, sample)
-        others[:2] /= sample
-        named = {}
-        for hashed, row in counted.items():
-            exact, number = (float(row[_LEFT]), float(row[_RIGHT])), number_of[hashed]
-            if float(cost(*exact, self.how)) < _WORTH_NAMING * target:
+        seen = self._all() if sample == 1 else self._enough(sample)
+        hot = self._hot(seen)
+        target, homes = self._target(seen), seen.homes
+        exact, is_known = self._exact(seen, hot, target)
+        others = seen.totals.copy()
+        others[:2] /= seen.sampled
+        keys = []
+        for number, rows in zip(hot[is_known].tolist(), exact.T[is_known], strict=True):
+            if float(cost(rows[0], rows[1], self.how)) < _WORTH_NAMING * target:
                 continue
-            named[hashed] = row
-            drawn, home = (float(seen.left[number]), float(seen.right[number])), seen.homes[number]
-            for side in range(2):  # what the sample has too many of a large key is not left for the others
-                others[side, home] -= drawn[side] / sample if drawn[side] >= _CERTAIN else exact[side]
+            drawn, home = seen.rows[:, number], homes[number]
+            # what the sample has too many of a large key is not left for the others
+            others[:2, home] -= np.where(drawn >= _CERTAIN, drawn / seen.sampled, rows)
             others[2, home] -= drawn[0] * drawn[1]
-        left, right = (_even(rows.clip(min=0), sample) for rows in others[:2])
+            keys.append(
+                JoinKey(
+                    key=bytes(seen.names[number]).decode(errors="replace"),
+                    hash=int(seen.hashes[number]),
+                    key_hash=int(seen.key_hashes[number]),
+                    left=float(rows[0]),
+                    right=float(rows[1]),
+                )
+            )
+        left, right = (_even(rows.clip(min=0), seen.sampled) for rows in others[:2])
         both = left + right
         weights = both / both.sum() if both.any() else np.full(self.workers, 1 / self.workers)
-        keys = tuple(
-            JoinKey(
-                key=bytes(row["name"]).decode(errors="replace"),
-                hash=hashed,
-                key_hash=row["key_hash"],
-                left=float(row[_LEFT]),
-                right=float(row[_RIGHT]),
-            )
-            for hashed, row in named.items()
-        )
-        is_kept = (self.how in {"left", "full", "left_anti"}, self.how in {"right", "full"})
+        is_kept = np.array([self.how in {"left", "full", "left_anti"}, self.how in {"right", "full"}])
         return JoinPlan(
             columns=key_columns(self.left),
             how=self.how,
             cuts=self.cuts,
             workers=self.workers,
             max_copies=max_copies,
-            sampled=sample,
-            nulls=sum(rows for rows, kept in zip(seen.nulls, is_kept, strict=True) if kept) / sample,
+            sampled=seen.sampled,
+            nulls=float(seen.nulls[is_kept].sum()) / seen.sampled,
             other_left=tuple(left.tolist()),
             other_right=tuple(right.tolist()),
-            other_made=tuple((max(0.0, float(others[2].sum())) / sample**2 * weights).tolist()),
-            keys=keys,
+            other_made=tuple((max(0.0, float(others[2].sum())) / seen.sampled**2 * weights).tolist()),
+            keys=tuple(sorted(keys, key=lambda key: -float(cost(key.left, key.right, self.how)))),
         ).planned()
 
-    def _sampled(self, sample: float) -> _Sampled:
-        """Count the keys of a sample: natively, in one job that returns the largest of each home worker."""
-        rows = self._rows(self.left, sample, is_left=True).unionAll(self._rows(self.right, sample, is_left=False))
-        if sample < 1:  # few rows: one exchange instead of two
-            rows = rows.repartition(_TASKS, _HOME)
-        counts = rows.groupBy(_HOME, _HASH).agg(sf.sum(_LEFT).alias(_LEFT), sf.sum(_RIGHT).alias(_RIGHT))
-        counts = counts.withColumn(_PAIRS, sf.col(_LEFT).cast("double") * sf.col(_RIGHT))
-        n = max(4, min(_LARGEST, _MOST_LARGEST // self.workers))
-        tops = []
-        for by in (_LEFT, _RIGHT, _PAIRS):
-            counts, top = versions.largest(counts, _HOME, (by, _HASH), (_HASH, _LEFT, _RIGHT), n)
-            tops.append(top)
-        homes = counts.groupBy(_HOME).agg(
-            sf.sum(_LEFT).alias(_LEFT),
-            sf.sum(_RIGHT).alias(_RIGHT),
-            sf.sum(_PAIRS).alias(_PAIRS),
-            sf.array_distinct(sf.concat(*tops)).alias("largest"),
+    def _enough(self, sample: float) -> _Seen:
+        """Sample both sides; once more, if they are so small that the first sample tells little."""
+        sample = min(affordable(side.df, sample) for side in (self.left, self.right))
+        seen = self._drawn(sample)
+        drawn = float(seen.totals[:2].sum() + seen.nulls.sum())
+        if drawn >= _ENOUGH * self.workers:
+            return seen
+        larger = sample * _PLENTY * self.workers / drawn if drawn else 1.0
+        return self._drawn(larger if larger < 0.5 else 1.0)
+
+    def _drawn(self, sample: float) -> _Seen:
+        """Count the keys of a sample, where the query is built."""
+        sides = []
+        for side, offset in ((self.left, 0), (self.right, 1)):
+            columns = {name: column for name, column in self._described(side).items() if name != _HOME}
+            sides.append(sampled(side.df, columns | {_LEFT: sf.lit(side is self.left)}, sample, self.seed + offset))
+        rows = to_table(sides[0].unionAll(sides[1]))
+        is_left = rows[_LEFT].to_numpy()
+        has_key = rows[_HASH].is_valid().to_numpy()
+        nulls = np.array([(~has_key & is_left).sum(), (~has_key & ~is_left).sum()], dtype=np.float64)
+        rows, is_left = rows.filter(pa.array(has_key)), is_left[has_key]
+        hashes, first, groups = np.unique(rows[_HASH].to_numpy(), return_index=True, return_inverse=True)
+        counts = np.stack([np.bincount(groups, which, hashes.size).astype(np.float64) for which in (is_left, ~is_left)])
+        described = rows.select([_KEY_HASH, _NAME]).take(first)
+        seen = _Seen(
+            sampled=sample,
+            hashes=hashes,
+            key_hashes=described[_KEY_HASH].to_numpy().astype(np.int64),
+            names=np.array(described[_NAME].to_pylist(), dtype=np.object_),
+            rows=counts,
+            totals=np.zeros((3, self.workers)),
+            nulls=nulls,
         )
-        totals, nulls = np.zeros((3, self.workers)), (0.0, 0.0)
-        found: dict[int, tuple[int, int, int]] = {}
-        for home in homes.collect():
-            if home[_HOME] is None:
-                nulls = (float(home[_LEFT]), float(home[_RIGHT]))
-                continue
-            totals[:, home[_HOME]] = home[_LEFT], home[_RIGHT], home[_PAIRS]
-            found.update((key[_HASH], (key[_LEFT], key[_RIGHT], home[_HOME])) for key in home["largest"])
-        table = np.array(list(found.values()), dtype=np.int64).reshape(-1, 3)
-        return _Sampled(
-            hashes=np.array(list(found), dtype=np.int64),
-            left=table[:, 0].astype(np.float64),
-            right=table[:, 1].astype(np.float64),
-            homes=table[:, 2],
+        homes = seen.homes
+        for number, amounts in enumerate((*counts, counts[0] * counts[1])):
+            seen.totals[number] = np.bincount(homes, amounts, self.workers)
+        return seen
+
+    def _all(self) -> _Seen:
+        """Count all keys natively, and return the largest; nothing on the driver grows with the number of keys."""
+        sides = [
+            side.df.select(
+                *(column.alias(name) for name, column in self._described(side).items()),
+                *(sf.lit(int(side is which)).cast("double").alias(which.name) for which in (self.left, self.right)),
+            )
+            for side in (self.left, self.right)
+        ]
+        aggregates = [sf.min(_KEY_HASH).alias(_KEY_HASH), sf.min(_NAME).alias(_NAME)]
+        aggregates += [sf.sum(name).alias(name) for name in (_LEFT, _RIGHT)]
+        counts = sides[0].unionAll(sides[1]).groupBy(_HOME, _HASH).agg(*aggregates)
+        pairs = sf.col(_LEFT) * sf.col(_RIGHT)
+        totals, nulls = np.zeros((3, self.workers)), np.zeros(2)
+        for row in counts.groupBy(_HOME).agg(sf.sum(_LEFT), sf.sum(_RIGHT), sf.sum(pairs)).collect():
+            if row[_HOME] is None:
+                nulls = np.array(row[1:3])
+            else:
+                totals[:, row[_HOME]] = row[1:]
+        costs = pairs + sf.col(_LEFT) + sf.col(_RIGHT)
+        largest = counts.where(sf.col(_HASH).isNotNull()).orderBy(costs.desc(), _HASH).limit(self._most).collect()
+        return _Seen(
+            sampled=1.0,
+            hashes=np.array([row[_HASH] for row in largest], dtype=np.int64),
+            key_hashes=np.array([row[_KEY_HASH] for row in largest], dtype=np.int64),
+            names=np.array([row[_NAME] for row in largest], dtype=np.object_),
+            rows=np.array([[row[_LEFT], row[_RIGHT]] for row in largest]).reshape(-1, 2).T,
             totals=totals,
             nulls=nulls,
         )
 
-    def _rows(self, side: Side, sample: float, *, is_left: bool) -> DataFrame:
-        columns = side.columns
-        home = sf.pmod(sf.hash(*columns, sf.lit(0)), sf.lit(self.workers))
-        rows = side.df.select(
-            sf.when(side.has_key, sf.xxhash64(*columns)).alias(_HASH),
-            sf.when(side.has_key, home).alias(_HOME),
-            sf.lit(int(is_left)).cast("bigint").alias(_LEFT),
-            sf.lit(int(not is_left)).cast("bigint").alias(_RIGHT),
-        )
-        return rows if sample == 1 else rows.sample(sample, self.seed + is_left)
-
-    def _hot(self, seen: _Sampled, sample: float) -> NDArray[np.int64]:
-        """Return the numbers of the largest keys that may matter to a worker, so that they are counted exactly."""
-        unseen = 0.0 if sample == 1 else 1.0  # a key may have rows that are not in the sample
-        costs = np.asarray(
-            cost((seen.left + unseen) / sample, (seen.right + unseen) / sample, self.how), dtype=np.float64
-        )
-        most = max(_FEWEST_NAMED, _NAMED_PER_WORKER * self.workers)
-        largest = np.lexsort((seen.hashes, -costs))[:most]
-        return largest[costs[largest] >= _HOT * self._target(seen, sample)]
-
-    def _target(self, seen: _Sampled, sample: float) -> float:
-        left, right, pairs = seen.totals
-        costs = costs_of_others(left / sample, right / sample, pairs / sample**2, self.how)
-        return float(costs.sum()) / self.workers
-
-    def _counted(self, hashes: list[int]) -> dict[int, Any]:
-        """Count keys exactly, on both sides, and read their names."""
-        rows = [self._of(side, hashes, is_left=is_left) for side, is_left in ((self.left, True), (self.right, False))]
-        aggregates = (
-            sf.min("key_hash").alias("key_hash"),
-            sf.min("name").cast("binary").alias("name"),  # its bytes may not be text
-            sf.sum(_LEFT).alias(_LEFT),
-            sf.sum(_RIGHT).alias(_RIGHT),
-        )
-        found = rows[0].unionAll(rows[1]).groupBy(_HASH).agg(*aggregates).collect()
-        return {row[_HASH]: row for row in sorted(found, key=lambda row: row[_HASH])}
-
-    def _of(self, side: Side, hashes: list[int], *, is_left: bool) -> DataFrame:
+    def _described(self, side: Side) -> dict[str, Column]:
+        """Return what describes the key of a row; hash and home are null where there is no key."""
         kinds = zip(side.renamed_on, side.types, strict=True)
         name: Column = sf.concat_ws(" | ", *(key_text(kind, sf.col(quoted(key))) for key, kind in kinds))
-        rows = side.df.where(side.has_key).select(
-            sf.xxhash64(*side.columns).alias(_HASH),
-            sf.hash(*side.columns).alias("key_hash"),
-            name.alias("name"),
-            sf.lit(int(is_left)).cast("bigint").alias(_LEFT),
-            sf.lit(int(not is_left)).cast("bigint").alias(_RIGHT),
+        home = sf.pmod(sf.hash(*side.columns, sf.lit(0)), sf.lit(self.workers))
+        return {
+            _HASH: sf.when(side.has_key, sf.xxhash64(*side.columns)),
+            _KEY_HASH: sf.hash(*side.columns),
+            _NAME: name.cast("binary"),  # its bytes may not be text
+            _HOME: sf.when(side.has_key, home),
+        }
+
+    @property
+    def _most(self) -> int:
+        """The number of keys that may be named."""
+        return max(_FEWEST_NAMED, _NAMED_PER_WORKER * self.workers)
+
+    def _hot(self, seen: _Seen) -> NDArray[np.int64]:
+        """Return the numbers of the largest keys that may matter to a worker, in the order of their hashes."""
+        unseen = 0.0 if seen.sampled == 1 else 1.0  # a key may have rows that are not in the sample
+        left, right = (seen.rows + unseen) / seen.sampled
+        costs = np.asarray(cost(left, right, self.how), dtype=np.float64)
+        largest = np.lexsort((seen.hashes, -costs))[: self._most]
+        hot = largest[costs[largest] >= _HOT * self._target(seen)]
+        return hot[np.argsort(seen.hashes[hot])]
+
+    def _target(self, seen: _Seen) -> float:
+        left, right, pairs = seen.totals
+        sampled = seen.sampled
+        return (
+            float(costs_of_others(left / sampled, right / sampled, pairs / sampled**2, self.how).sum()) / self.workers
         )
-        return rows.where(f"{_HASH} IN ({', '.join(map(str, hashes))})")  # a literal per call is slow to send
+
+    def _exact(
+        self, seen: _Seen, hot: NDArray[np.int64], target: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the rows of hot keys on both sides, counted on a side where the sample is not precise enough.
+
+        And which of the keys were not just met by chance.
+        """
+        drawn = seen.rows[:, hot]
+        rows = drawn / seen.sampled
+        if seen.sampled == 1 or not hot.size:
+            return rows, np.ones(hot.size, dtype=bool)
+        pending = {0: self.left, 1: self.right}
+        while pending:  # the less precise side first: it may show that the other does not matter
+            shares = np.asarray(cost(rows[0] + 1, rows[1] + 1, self.how)) / target
+            mistaken = (np.minimum(shares, 1.0) / np.sqrt(np.maximum(drawn, 0.25))).max(axis=1)
+            worst = max(pending, key=lambda number: mistaken[number])
+            if mistaken[worst] <= _PRECISE:
+                break
+            counted = self._counted(pending.pop(worst), seen.hashes[hot].tolist())
+            rows[worst] = [counted.get(hashed, 0.0) for hashed in seen.hashes[hot].tolist()]
+        return rows, (drawn.max(axis=0) >= _CERTAIN) | (not pending)
+
+    def _counted(self, side: Side, hashes: list[int]) -> dict[int, float]:
+        """Count all rows of keys."""
+        rows = side.df.where(side.has_key).select(sf.xxhash64(*side.columns).alias(_HASH))
+        own = rows.where(f"{_HASH} IN ({', '.join(map(str, hashes))})")  # a literal per call is slow to send
+        return {row[_HASH]: float(row["count"]) for row in own.groupBy(_HASH).count().collect()}
 
 
 def _even(rows: NDArray[np.float64], sample: float) -> NDArray[np.float64]:

@@ -7,10 +7,9 @@ from typing import Final
 
 from skewless.spark.physical_plan import Operator, PhysicalPlan
 
-_SALTED: Final = re.compile(r"(\w+Join)\b.*\bskewless_left_salt#\d+.*\bskewless_right_salt#\d+")
+_SALTED: Final = re.compile(r"(\w+Join)\b.*\bskewless_left_salt: ([^#]*)#\d+.*\bskewless_right_salt: [^#]*#\d+")
 _EXCHANGE: Final = re.compile(r"Exchange hashpartitioning\((.*), (\d+)\)")
-_SUMMARY: Final = re.compile(r"skewless_join: ([^#]*)#")
-_DRAWN: Final = re.compile(r"\brand\([^()]*\) AS skewless_turn#")
+_DRAWN: Final = re.compile(r"FLOOR\(\(rand\([^()]*\) \* 2\.147483648E9\)\)")
 _JOIN: Final = re.compile(r"(?:\w*Join\w*|CartesianProduct)\b")
 
 
@@ -23,18 +22,17 @@ def salted_join(plan: PhysicalPlan, node: int) -> Operator | None:
     problems = []
     partitions = set()
     for name, side in zip(("left", "right"), sides, strict=False):
-        by_salt = [found[2] for line in side.splitlines() if (found := _EXCHANGE.match(line)) and "_salt#" in found[1]]
+        by_salt = [found[2] for line in side.splitlines() if (found := _EXCHANGE.match(line)) and "_salt: " in found[1]]
         partitions.update(by_salt)
         if len(by_salt) != 1:
             problems.append(f"the {name} side is exchanged {len(by_salt)} times by key and salt, not once")
         if len(_DRAWN.findall(side)) > 1:
             problems.append(f"the turn of a row of the {name} side is drawn more than once")
-    summary = next((found[1] for side in sides if (found := _SUMMARY.search(side))), "rows without a key are spread")
     is_random = any(_DRAWN.search(side) for side in sides)
     turns = "turns are random" if is_random else "turns follow row content"
     workers = " or ".join(sorted(partitions)) or "no"
     findings = (
-        *(("plan", part) for part in summary.split("; ")),
+        *(("plan", part) for part in matched[2].split("; ")),
         ("exchange", f"by key and salt, once a side, {workers} workers; {turns}"),
         ("join", f"{matched[1]} by key and salt"),
     )

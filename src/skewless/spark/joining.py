@@ -31,8 +31,10 @@ from skewless.spark.join_counting import (
 )
 from skewless.spark.join_sides import On, Side, has_one_name, join_type, sides_of
 from skewless.spark.physical_plan import read_plan
-from skewless.spark.planning import SAMPLE, require_sample, workers_of
+from skewless.spark.planning import require_sample, workers_of
 from skewless.spark.salted_join import SaltedJoin
+from skewless.spark.sampling import SAMPLE
+from skewless.spark.versions import is_dataframe
 
 _JOIN: Final = re.compile(r"(\w*Join\w*|CartesianProduct)\b")
 
@@ -213,7 +215,7 @@ def _require_teacher(left: Side, learn_from: JoinPlan | DataFrame | None) -> Non
         return
     if isinstance(learn_from, JoinPlan):
         known = dict(learn_from.columns)
-    elif isinstance(learn_from, DataFrame):
+    elif is_dataframe(learn_from):
         if learn_from.isStreaming:
             raise ConfigurationError(
                 "nothing can be learned from a stream before it runs",

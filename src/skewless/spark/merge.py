@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from skewless.combiners import Combiner
 from skewless.combiners.partials import Partials
+from skewless.spark.versions import has_aggregate, with_column
 
 OutputMode = Literal["update", "append"]
 
@@ -112,7 +113,8 @@ class Merger:
 
     def is_native(self, name: str) -> bool:
         """Whether Spark can merge the states of a combiner itself."""
-        return self.combiners[name].native_merge([field.name for field in self.states(name)]) is not None
+        merged = self.combiners[name].native_merge([field.name for field in self.states(name)])
+        return merged is not None and all(map(has_aggregate, merged))
 
     def native_columns(self, name: str) -> tuple[list[Column], Column]:
         """Return the aggregates that merge the states of a combiner in Spark, and what they result in."""
@@ -189,9 +191,9 @@ def merge_gathered(merger: Merger, batches: Iterator[pa.RecordBatch]) -> Iterato
         gathered = batch.column(_STATES)
         states = pa.RecordBatch.from_struct_array(gathered.flatten())
         groups = pc.list_parent_indices(gathered).cast(pa.int64())
-        partials.add_states(conform(states, merger.state_schema).append_column(_GROUP, groups))
-        results = partials.results().drop_columns(_GROUP)  # in the order of the groups
-        keys = pa.Table.from_batches([batch.drop_columns(_STATES)])
+        partials.add_states(with_column(conform(states, merger.state_schema), _GROUP, groups))
+        results = partials.results().drop_columns([_GROUP])  # in the order of the groups
+        keys = pa.Table.from_batches([batch]).drop_columns([_STATES])
         yield from pa.table(
             [*keys.columns, *results.columns], names=[*keys.column_names, *results.column_names]
         ).to_batches()

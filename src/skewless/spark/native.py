@@ -40,9 +40,9 @@ def aggregate_natively(
     if len(aggregates) < len(combiners):
         return None
     by = [sf.col(quoted(key)) for key in keys]
-    if windowing is not None:
-        by.append(windowing.column(quoted(windowing.time)))
     try:
+        if windowing is not None:
+            by.append(windowing.column(quoted(windowing.time)))
         return df.groupBy(*by).agg(*aggregates)
     except AnalysisException:
         for length in () if windowing is None else filter(None, (windowing.duration, windowing.slide)):

@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from skewless.hashing import make_salt
 from skewless.salting import order_plan
@@ -25,16 +34,24 @@ from skewless.spark.keys import received, sent, sent_type
 from skewless.spark.ordering import OrderColumn, not_before
 from skewless.spark.planning import key_hash
 from skewless.spark.salted_exchange import HASH, SLOT, home_slot
+from skewless.spark.versions import from_table, to_table
 
 PER_PIECE: Final = 4_000
 """Rows of a piece that are sampled to find where it ends: its size is then known to about 2 %."""
 
+FENCE: Final = 64
+"""Rows of a piece at each end that a fence is known to keep: functions that look further look at all rows."""
+
 TIE: Final = "skewless_tie"
+NEAR_START, NEAR_END = "skewless_near_start", "skewless_near_end"
+"""Whether a row may be one of the first or last rows of its piece; at least `FENCE` rows may, or all that there are."""
 
 _ID: Final = "skewless_id"
 _CUT_ID: Final = "skewless_cut_id"  # `explain` tells the rows from what is carried by it
 _SLOTS: Final = "skewless_slots"
-_CUT: Final = "skewless_cut"
+_CUT, _BEFORE, _AFTER = "skewless_cut", "skewless_before", "skewless_after"
+_IS_FENCED: Final = "skewless_is_fenced"
+_IS_NEAR: Final = "skewless_is_near"
 _PIECE: Final = "skewless_piece"
 _START: Final = "skewless_start"
 _SAMPLED: Final = "skewless_sampled"
@@ -52,7 +69,8 @@ class OrderCuts:
         What rows are sorted by.
     values : pa.Table
         The values of the order columns in front of which keys are cut, as they travel: for each key of the plan one
-        row per cut, ascending.
+        row per cut, ascending. Then those of a row some way before the cut, and of one some way after it, and whether
+        there are such rows.
     seed : int
         Of the hash that decides where other keys are at home.
     """
@@ -70,6 +88,7 @@ class OrderCuts:
         *,
         told_apart_by: Sequence[str] = (),
         cut_only: bool = False,
+        near_ends: tuple[bool, bool] | None = None,
     ) -> DataFrame:
         """Return the rows with the slot of their piece, `SLOT`; it identifies the piece of a key that is cut.
 
@@ -85,15 +104,18 @@ class OrderCuts:
             Columns that decide on the order of rows that tie, by a hash of them, `TIE`; for keys that are cut.
         cut_only : bool
             Return only rows of keys that are cut.
+        near_ends : tuple of bool, optional
+            Return only rows that are near an end of their piece, with `NEAR_START` and `NEAR_END`; whether the first
+            rows of the first piece and the last rows of the last one count.
         """
-        table = self._table(df.sparkSession, cut_only=cut_only)
+        table = self._table(df.sparkSession, cut_only=cut_only, fenced=near_ends is not None)
         by, how = (_CUT_ID, "inner") if cut_only else (_ID, "left")
         hashed = df.withColumn(HASH, key_hash(df, keys)).withColumn(by, sf.col(HASH))
         found = hashed.join(sf.broadcast(table.withColumnRenamed(_ID, by)), by, how).withColumn(_PIECE, sf.lit(0))
         most = max((len(key.places) for key in self.plan.keys), default=0)
         rows = [sf.col(name) for name in names]
         for step in (1 << bit for bit in reversed(range(most.bit_length()))):  # binary search
-            cut = [sf.get(_cut(number), sf.col(_PIECE) + (step - 1)) for number in range(len(names))]
+            cut = self._values_of(_CUT, sf.col(_PIECE) + (step - 1))
             is_right = (sf.col(_PIECE) + step < sf.size(_SLOTS)) & not_before(self.order, rows, cut)
             found = found.withColumn(_PIECE, sf.col(_PIECE) + sf.when(is_right, step).otherwise(0))
         slot = sf.coalesce(sf.get(_SLOTS, sf.col(_PIECE)), home_slot(sf.col(HASH), self.seed))
@@ -101,9 +123,22 @@ class OrderCuts:
         if told_apart_by:
             is_cut = sf.size(_SLOTS) > 1
             added.append(sf.when(is_cut, sf.xxhash64(*told_apart_by)).otherwise(0).alias(TIE))
+        if near_ends is not None:
+            first, last = sf.col(_PIECE) - 1, sf.col(_PIECE)  # the cuts in front of the piece, and behind it
+            after, before = self._values_of(_AFTER, first), self._values_of(_BEFORE, last)
+            near_start = _near(_AFTER, first, not_before(self.order, after, rows), outer=near_ends[0])
+            near_end = _near(_BEFORE, last, not_before(self.order, rows, before), outer=near_ends[1])
+            found = found.withColumns({NEAR_START: near_start, NEAR_END: near_end})
+            # Not a filter: Spark would move it down, and repeat in it all that these columns are computed from.
+            is_near = sf.col(NEAR_START) | sf.col(NEAR_END)
+            found = found.select("*", sf.explode(sf.when(is_near, sf.array(sf.lit(True)))).alias(_IS_NEAR))
+            added += [sf.col(NEAR_START), sf.col(NEAR_END)]
         return found.select(*df.columns, *added)
 
-    def _table(self, spark: SparkSession, *, cut_only: bool) -> DataFrame:
+    def _values_of(self, which: str, place: Column) -> list[Column]:
+        return [sf.get(f"{which}_{number}", place) for number in range(len(self.order))]
+
+    def _table(self, spark: SparkSession, *, cut_only: bool, fenced: bool) -> DataFrame:
         kept = [key for key in self.plan.keys if len(key.slots) > 1 or not cut_only]
         ends = np.cumsum([0, *(len(key.places) for key in self.plan.keys)])
         taken = [range(*ends[n : n + 2]) for n, key in enumerate(self.plan.keys) if key in kept]
@@ -114,21 +149,29 @@ class OrderCuts:
             _SLOTS: pa.array([list(key.slots) for key in kept], pa.list_(pa.int32())),
         }
         fields = [StructField(_ID, LongType()), StructField(_SLOTS, ArrayType(IntegerType()))]
-        for number, column in enumerate(self.order):
-            values = self.values.column(number).take(rows).combine_chunks()
-            columns[_cut(number)] = pa.ListArray.from_arrays(offsets, values)
-            plain = StringType() if isinstance(column.kind, StringType) else sent_type(column.kind)
-            fields.append(StructField(_cut(number), ArrayType(plain)))
-        table = spark.createDataFrame(pa.table(columns), StructType(fields))
+        received_as: dict[str, DataType] = {}
+        for which in (_CUT, _BEFORE, _AFTER) if fenced else (_CUT,):
+            for number, column in enumerate(self.order):
+                received_as[f"{which}_{number}"] = column.kind
+            if which != _CUT:
+                received_as[f"{which}{_IS_FENCED}"] = BooleanType()
+        for name, kind in received_as.items():
+            values = self.values.column(name).take(rows).combine_chunks()
+            columns[name] = pa.ListArray.from_arrays(offsets, values)
+            plain = StringType() if isinstance(kind, StringType) else sent_type(kind)
+            fields.append(StructField(name, ArrayType(plain)))
+        table = from_table(spark, pa.table(columns), StructType(fields))
         cuts = [
-            received(ArrayType(column.kind), sf.col(_cut(number))).cast(ArrayType(column.kind)).alias(_cut(number))
-            for number, column in enumerate(self.order)
+            received(ArrayType(kind), sf.col(name)).cast(ArrayType(kind)).alias(name)
+            for name, kind in received_as.items()
         ]
         return table.select(_ID, _SLOTS, *cuts)
 
 
-def _cut(number: int) -> str:
-    return f"{_CUT}_{number}"
+def _near(which: str, place: Column, within: Column, *, outer: bool) -> Column:
+    """Whether a row is near a cut: within its fence, or anywhere if it has none; at an outer end, there is no cut."""
+    is_fenced = sf.get(f"{which}{_IS_FENCED}", place)
+    return sf.when(is_fenced.isNull(), outer).otherwise(~is_fenced | within)
 
 
 def plan_cuts(
@@ -177,7 +220,7 @@ def plan_cuts(
     plan = plan_by_order(hashes, [key.key for key in counted.keys], of, wanted, places)
     numbers = {int(hashed): number for number, hashed in enumerate(hashes.view(np.int64).tolist())}
     taken = [int(rows[numbers[key.hash]][place]) for key in plan.keys for place in key.places]
-    values = found.select(list(names)).take(pa.array(taken, pa.int64()))
+    values = found.take(pa.array(taken, pa.int64()))
     return OrderCuts(plan=plan, order=tuple(order), values=values, seed=seed)
 
 
@@ -199,21 +242,34 @@ def _places(
         *(column.sorted(sf.col(name)) for column, name in zip(order, names, strict=True))
     )
     whole = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    fences = {}
+    for number, name in enumerate(names):
+        fences[f"{_CUT}_{number}"] = sf.col(name)
+        fences[f"{_BEFORE}_{number}"] = sf.lag(name, FENCE).over(in_order)
+        fences[f"{_AFTER}_{number}"] = sf.lead(name, FENCE - 1).over(in_order)
     ranked = sampled.select(
         "*",
         (sf.rank().over(in_order) - 1).alias(_START),
         sf.row_number().over(in_order).alias("number"),
         sf.count("*").over(whole).alias(_SAMPLED),
+        *(value.alias(name) for name, value in fences.items()),
     ).where(sf.col("number") == sf.col(_START) + 1)
     blocks = ranked.select(
         "*",
         sf.lag(_START).over(in_order).alias("before"),
         sf.coalesce(sf.lead(_START).over(in_order), sf.col(_SAMPLED) + 1).alias("after"),
+        (sf.col(_START) >= FENCE).alias(f"{_BEFORE}{_IS_FENCED}"),
+        (sf.col(_START) + FENCE <= sf.col(_SAMPLED)).alias(f"{_AFTER}{_IS_FENCED}"),
     )
 
     def is_near(end: Column) -> Column:
         return (sf.col("before") <= end * sf.col(_SAMPLED)) & (end * sf.col(_SAMPLED) < sf.col("after"))
 
     near = blocks.where(sf.col("before").isNotNull() & sf.exists("ends", is_near))
-    values = [sent(column.kind, sf.col(name)).alias(name) for column, name in zip(order, names, strict=True)]
-    return near.select(_ID, _START, _SAMPLED, *values).toArrow()
+    values = [
+        sent(column.kind, sf.col(f"{which}_{number}")).alias(f"{which}_{number}")
+        for which in (_CUT, _BEFORE, _AFTER)
+        for number, column in enumerate(order)
+    ]
+    are_fenced = [f"{which}{_IS_FENCED}" for which in (_BEFORE, _AFTER)]
+    return to_table(near.select(_ID, _START, _SAMPLED, *values, *are_fenced))

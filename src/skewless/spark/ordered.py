@@ -21,8 +21,8 @@ from skewless.spark.merge import quoted, safe_names
 from skewless.spark.order_cuts import OrderCuts, plan_cuts
 from skewless.spark.ordered_pieces import OrderedPieces
 from skewless.spark.ordering import OrderColumn, read_order
-from skewless.spark.planning import SAMPLE, is_comparable, plan_now, require_sample, require_teacher, workers_of
-from skewless.spark.versions import has_arrow_tables
+from skewless.spark.planning import is_comparable, plan_now, require_sample, require_teacher, workers_of
+from skewless.spark.sampling import SAMPLE
 from skewless.spark.window_functions import Computation, Windows
 from skewless.windows import WindowFunction
 
@@ -163,9 +163,8 @@ class Over:
     @cached_property
     def _cuts(self) -> OrderCuts:
         """The cuts: made once, for all who look."""
-        if self.workers == 1 or not is_comparable(self.df, self.keys) or not has_arrow_tables():
-            remarks = () if has_arrow_tables() else ("Partitions are cut from Spark 4.0 on.",)
-            nothing = OrderPlan(workers=self.workers, keys=(), plain=(), loads=(), remarks=remarks)
+        if self.workers == 1 or not is_comparable(self.df, self.keys):
+            nothing = OrderPlan(workers=self.workers, keys=(), plain=(), loads=())
             return OrderCuts(plan=nothing, order=self.order, values=pa.table({}))
         task = Task(workers=self.workers, salt=int(make_salt(self.seed)))
         if isinstance(self.learn_from, Plan):

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from skewless.spark.keys import contains
-from skewless.spark.order_cuts import TIE, OrderCuts
+from skewless.spark.order_cuts import FENCE, NEAR_END, NEAR_START, TIE, OrderCuts
 from skewless.spark.ordering import natural_key
 from skewless.spark.salted_exchange import SLOT
 from skewless.spark.versions import finds_several, known_types
@@ -102,12 +102,10 @@ class OrderedPieces:
             rows = rows.select("*", *(column.alias(name) for name, column in columns.items()))
         if self._spans:
             rows = rows.where(sf.col(_PHASE) == _OWN)
-        carried = {name: column for way in self._ways for name, column in way.carried.items()}
-        if carried:
-            rows = self._looked_up(rows, self._pieces, carried)
-        of_values = {name: column for way in self._ways for name, column in way.of_values.items()}
-        if of_values:
-            rows = self._looked_up(rows, self._values, of_values)
+        for level, table in (("carried", "_pieces"), ("of_ends", "_ends"), ("of_values", "_values")):
+            carried = {name: column for way in self._ways for name, column in getattr(way, level).items()}
+            if carried:
+                rows = self._looked_up(rows, getattr(self, table), carried)
         return rows, [way.result for way in self._ways]
 
     @cached_property
@@ -176,56 +174,55 @@ class OrderedPieces:
             if not contains(kinds[name], lambda part: isinstance(part, known_types("MapType", "VariantType")))
         ]
 
-    def _slotted(self, *, cut_only: bool) -> DataFrame:
-        return self.cuts.slotted(self.df, self.keys, self.order, told_apart_by=self._told_apart_by, cut_only=cut_only)
+    def _slotted(self, *, cut_only: bool, near_ends: tuple[bool, bool] | None = None) -> DataFrame:
+        return self.cuts.slotted(
+            self.df,
+            self.keys,
+            self.order,
+            told_apart_by=self._told_apart_by,
+            cut_only=cut_only,
+            near_ends=near_ends,
+        )
 
     @property
     def _pieces(self) -> DataFrame:
-        """The pieces of keys that are cut, one row each."""
-        rows = self._slotted(cut_only=True)
-        aggregates: dict[str, Column] = {}
-        for way in self._ways:
-            aggregates.update(way.pieces)
-        n_before, n_after = self._reach
-        n_firsts = max(n_after, any(isinstance(function, First) for function in self.functions))
-        n_lasts = max(n_before, any(isinstance(function, Last) for function in self.functions))
-        if n_firsts or n_lasts:
-            rows, borders = self._borders(rows, n_firsts, n_lasts)
-            aggregates |= borders
-        pieces = rows.groupBy(*self.keys, SLOT).agg(*(column.alias(name) for name, column in aggregates.items()))
-        if not (self._spans and any(way.carried for way in self._ways)):
-            return pieces
-        # Two look at this table. Gathered like this, nothing can be removed from it for one of them, so that Spark
-        # computes it once for both.
-        others = [name for name in pieces.columns if name not in self.keys]
-        gathered = pieces.groupBy(*self.keys).agg(sf.collect_list(sf.struct(*others)).alias(_GATHERED))
-        return gathered.select(*self.keys, sf.inline(_GATHERED))
+        """The pieces of keys that are cut, one row each, with what functions need of all of their rows."""
+        aggregates = {name: column for way in self._ways for name, column in way.pieces.items()}
+        rows = self._slotted(cut_only=True).groupBy(*self.keys, SLOT)
+        return rows.agg(*(column.alias(name) for name, column in aggregates.items()))
 
-    def _borders(self, rows: DataFrame, n_firsts: int, n_lasts: int) -> tuple[DataFrame, dict[str, Column]]:
-        """Return rows, and the aggregates of a piece that are its first and last rows."""
+    @property
+    def _ends(self) -> DataFrame:
+        """The pieces of keys that are cut, one row each, with their first and last rows."""
+        n_before, n_after = self._reach
+        has_first, has_last = (any(isinstance(one, kind) for one in self.functions) for kind in (First, Last))
+        n_firsts, n_lasts = max(n_after, has_first), max(n_before, has_last)
+        is_fenced = max(n_firsts, n_lasts) <= FENCE
+        rows = self._slotted(cut_only=True, near_ends=(has_first, has_last) if is_fenced else None)
         row, found = sf.struct(*self._copied), {}
+        near_start, near_end = (sf.col(name) if is_fenced else sf.lit(True) for name in (NEAR_START, NEAR_END))
         natural = natural_key(self.cuts.order, self.order)
         if natural is not None and (finds_several() or max(n_firsts, n_lasts) == 1):
             by = sf.struct(*natural[0], *([TIE] if self._told_apart_by else []))
             least, greatest = (sf.max_by, sf.min_by) if natural[1] else (sf.min_by, sf.max_by)
             if n_firsts:
-                found[FIRSTS] = _extremes(least, row, by, n_firsts)
+                found[FIRSTS] = _extremes(least, row, sf.when(near_start, by), n_firsts)
             if n_lasts:
-                found[LASTS] = _extremes(greatest, row, by, n_lasts)
+                found[LASTS] = _extremes(greatest, row, sf.when(near_end, by), n_lasts)
             # Spark would sort the rows of each task by piece to find them, unless an aggregate needs objects.
             found[_OBJECTS] = sf.collect_list(sf.lit(None).cast("int"))
-            return rows, found
-        piece = Window.partitionBy(*self.keys, SLOT).orderBy(*self._sorted, *self._tie_broken)
-        whole = piece.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-        number, size = sf.row_number().over(piece), sf.count("*").over(whole)
-        numbered = rows.repartition(self.cuts.plan.workers, SLOT).select(
-            "*", number.alias(_NUMBER), (size - number).cast("int").alias(_NUMBER_BACK)
-        )
-        if n_firsts:
-            found[FIRSTS] = _first_by(_NUMBER, n_firsts + 1, row)
-        if n_lasts:
-            found[LASTS] = _first_by(_NUMBER_BACK, n_lasts, row)
-        return numbered, found
+        else:
+            piece = Window.partitionBy(*self.keys, SLOT).orderBy(*self._sorted, *self._tie_broken)
+            whole = piece.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+            number, size = sf.row_number().over(piece), sf.count("*").over(whole)
+            rows = rows.repartition(self.cuts.plan.workers, SLOT).select(
+                "*", number.alias(_NUMBER), (size - number).cast("int").alias(_NUMBER_BACK)
+            )
+            if n_firsts:
+                found[FIRSTS] = _first_by(_NUMBER, n_firsts + 1, row)
+            if n_lasts:
+                found[LASTS] = _first_by(_NUMBER_BACK, n_lasts, row)
+        return rows.groupBy(*self.keys, SLOT).agg(*(column.alias(name) for name, column in found.items()))
 
     @property
     def _values(self) -> DataFrame:
@@ -250,7 +247,7 @@ class OrderedPieces:
         if n_after:
             firsts = sf.collect_list(FIRSTS).over(on_pieces.rowsBetween(1, n_after))
             around.append(_phased(sf.slice(sf.flatten(firsts), 1, n_after), _AFTER))
-        copied = self._pieces.select(*self.keys, SLOT, sf.concat(*around).alias(_COPY))
+        copied = self._ends.select(*self.keys, SLOT, sf.concat(*around).alias(_COPY))
         copied = copied.select(*self.keys, SLOT, sf.explode(_COPY).alias(_COPY))
         fields = {field.name: field for field in self.df.schema}
         values = []

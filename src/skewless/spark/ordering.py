@@ -15,7 +15,7 @@ from skewless.errors import ColumnError, ConfigurationError
 from skewless.spark.columns import require_column
 from skewless.spark.keys import contains
 from skewless.spark.merge import quoted
-from skewless.spark.versions import known_types
+from skewless.spark.versions import is_column, known_types
 
 _WITHOUT_ORDER: Final = known_types("CalendarIntervalType", "MapType", "VariantType")
 _COLUMN: Final = re.compile(r"Column<'(.*)'>", re.DOTALL)
@@ -71,7 +71,7 @@ def read_order(df: DataFrame, order_by: str | Column | Sequence[str | Column]) -
         raise ConfigurationError("over needs at least one column to order by; got none", subject="order_by")
     order: list[OrderColumn] = []
     for one in given:
-        if not isinstance(one, str | Column):
+        if not (isinstance(one, str) or is_column(one)):
             raise ConfigurationError(subject="order_by", expected="names of columns, or columns", value=one)
         column = _read(df, one)
         if contains(column.kind, lambda part: isinstance(part, _WITHOUT_ORDER)):

@@ -11,6 +11,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from skewless.spark.versions import plan_text
+
 _LINE: Final = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(?:\*\(\d+\) )?!?(.*)")
 _INDENT: Final = 3
 _INITIAL: Final = "== Initial Plan"
@@ -90,7 +92,7 @@ def read_plan(df: DataFrame) -> PhysicalPlan:
     text = io.StringIO()
     with redirect_stdout(text):  # the only way to the plan that classic Spark and Spark Connect share
         df.explain(mode="simple")
-    return parse_plan(text.getvalue(), is_streaming=df.isStreaming)
+    return parse_plan(plan_text(text.getvalue()), is_streaming=df.isStreaming)
 
 
 def parse_plan(text: str, *, is_streaming: bool = False) -> PhysicalPlan:

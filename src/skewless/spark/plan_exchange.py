@@ -38,17 +38,20 @@ def exchanged(df: DataFrame, keys: Sequence[Column], plan: Plan, seed: int) -> D
     row depends on its content alone; rows that are all alike stay together. Elsewhere it is random, unless the content
     is known to be as good: a random turn has to travel with the row.
     """
-    if not has_retry_guards(df.sparkSession):
-        turn = content_hash(seed, _hashable(df))
-    elif plan.varies(df.columns):
-        turn = content_hash(seed, plan.content)
-    else:
-        turn = sf.floor(sf.rand(turn_seed(seed)) * sf.lit(float(1 << 31)))
+    is_random = has_retry_guards(df.sparkSession)
+    turn = content_hash(seed, plan.content) if is_random and plan.varies(df.columns) else turn_of(df, seed)
     return df.repartition(plan.workers, *keys, salt_of(keys, plan.salts(), turn))
 
 
+def turn_of(df: DataFrame, seed: int) -> Column:
+    """Return the number by which a row chooses a piece of its key: random, or a hash of all its content."""
+    if has_retry_guards(df.sparkSession):
+        return sf.floor(sf.rand(turn_seed(seed)) * sf.lit(float(1 << 31)))
+    return content_hash(seed, _hashable(df))
+
+
 def salt_of(keys: Sequence[Column], salts: Salts, turn: Column) -> Column:
-    """Return the salt of a row, null if the plan does not name its key.
+    """Return the salt of a row, or an array of them where rows are copied; null if the plan does not name its key.
 
     Most rows are told by the shorter hash, which is looked up in a set, that they have none.
     """
@@ -57,8 +60,11 @@ def salt_of(keys: Sequence[Column], salts: Salts, turn: Column) -> Column:
     number = found.cast("int")
     start, mask = (sf.get(_array((0, *values), "int"), number) for values in (salts.starts, salts.masks))
     entry = start + turn.bitwiseAND(mask.cast("bigint")).cast("int")
-    salt = sf.when(number > 0, sf.get(_array(salts.guide, "int"), entry))
-    return sf.when(sf.hash(*keys).isin(*salts.spark_hashes), salt)
+    salt = sf.get(_array(salts.guide, "int"), entry)
+    if salts.cells:
+        copies = sf.get(_array((0, *salts.copies), "int"), number)
+        salt = sf.slice(_array(salts.cells, "int"), salt + 1, copies)
+    return sf.when(sf.hash(*keys).isin(*salts.spark_hashes), sf.when(number > 0, salt))
 
 
 def content_columns(df: DataFrame, keys: Sequence[str]) -> list[str]:

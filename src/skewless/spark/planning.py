@@ -29,9 +29,8 @@ from skewless.spark.merge import quoted
 from skewless.spark.plan_exchange import content_columns, content_hash, exchanged
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH, TABLE, Salting
-
-SAMPLE: Final = 0.02
-"""Fraction of the rows that are counted where nobody says otherwise."""
+from skewless.spark.sampling import SAMPLE, affordable, sampled
+from skewless.spark.versions import is_dataframe, to_table
 
 _MOST_WORKERS: Final = 1 << 16
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
@@ -152,14 +151,14 @@ def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed
         # what is alike where there are no columns has no variety
         "content": content_hash(seed, content).bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint"),
     }
-    rows = _sampled(df, sample, seed).select(*(column.alias(name) for name, column in columns.items()))
-    counted = rows if sample < 1 else _counted_keys(rows)
+    sample = affordable(df, sample) if sample < 1 else sample
     planning = PlanTask(columns=_columns(df, keys), content=tuple(content), task=replace(task, sampled=sample))
+    if sample < 1:
+        return planning.plan(to_table(sampled(df, columns, sample, seed)).to_batches())
+    counted = _counted_keys(df.select(*(column.alias(name) for name, column in columns.items())))
     planned = counted.repartition(1).mapInArrow(planning, "plan string").first()
-    if planned is None:  # no task runs where Spark knows that there are no rows
-        (nothing,) = planning(iter(()))
-        return Plan.from_json(nothing.column(0)[0].as_py())
-    return Plan.from_json(planned["plan"])
+    # no task runs where Spark knows that there are no rows
+    return planning.plan([]) if planned is None else Plan.from_json(planned["plan"])
 
 
 def _counted_keys(rows: DataFrame) -> DataFrame:
@@ -263,14 +262,14 @@ def _grouping_table(
 ) -> DataFrame:
     """Return the table of a grouping: of each micro-batch, or of a batch job."""
     spark, teacher, workers = df.sparkSession, learning.teacher, routing.grouping.n_workers
-    if df.isStreaming and isinstance(teacher, DataFrame):
+    if df.isStreaming and is_dataframe(teacher):
         teacher = plan_keys(teacher, *keys, workers=workers, sample=learning.sample, seed=routing.seed)
     learned = teacher if isinstance(teacher, Plan) else None
     task = GroupingPlan(routing=routing, learned=learned, substreams=substreams)
     if df.isStreaming or learned is not None:
         clock = sf.unix_millis(sf.current_timestamp())  # fixed per micro-batch, and the same when it is replayed
         return spark.range(0, 1, 1, 1).select(clock).mapInArrow(task, TABLE)
-    counted = _counted(teacher if isinstance(teacher, DataFrame) else df, keys, learning.sample, routing.seed)
+    counted = _counted(teacher if is_dataframe(teacher) else df, keys, learning.sample, routing.seed)
     return counted.mapInArrow(task, TABLE)
 
 
@@ -361,7 +360,7 @@ def require_teacher(df: DataFrame, keys: Sequence[str], learn_from: Plan | DataF
         return
     if isinstance(learn_from, Plan):
         known = learn_from.columns
-    elif isinstance(learn_from, DataFrame):
+    elif is_dataframe(learn_from):
         if learn_from.isStreaming:
             raise ConfigurationError(
                 "nothing can be learned from a stream before it runs",

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings.base import Grouping
-from skewless.spark.versions import GUARDED_SINCE, version_of
+from skewless.spark.versions import has_guards
 from skewless.storage.ledger import Ledger
 
 # A retried map task may see its rows in another order and route them otherwise. Consumers that kept the old output
@@ -29,21 +29,25 @@ _log: Final = logging.getLogger(__name__)
 
 def has_retry_guards(spark: SparkSession) -> bool:
     """Whether Spark runs all consumers of a task again when a retry of it writes other data."""
-    return all(_is_on(spark, guard) for guard in _GUARDS)
+    return has_guards(spark) and all(_is_on(spark, guard) for guard in _GUARDS)
 
 
 def _is_on(spark: SparkSession, guard: str) -> bool:
-    by_default = str(version_of(spark.version) >= GUARDED_SINCE).lower()
-    return spark.conf.get(guard, by_default) == "true"
+    return spark.conf.get(guard) == "true"  # Spark's own default if nobody has set it, which differs by version
 
 
 def require_retry_guards(spark: SparkSession) -> None:
     """Refuse to route where a lost executor could make the answer wrong."""
+    if not has_guards(spark):
+        raise ConfigurationError(
+            f"Spark {spark.version} has no guards against retried tasks, which could lose or double rows",
+            hint="take the default grouping, or another one that is a plan",
+        )
     for guard in _GUARDS:
         if not _is_on(spark, guard):
             raise ConfigurationError(
                 f"{guard} is off: a retried task could lose or double rows",
-                hint="set it to true, the default since Spark 4.3, or take the default grouping",
+                hint="set it to true, or take the default grouping",
             )
 
 

@@ -1,4 +1,4 @@
-"""The salted join: rows look up their key in a small broadcast table, take salts, and are joined by key and salt."""
+"""The salted join: rows take the salts of their key, which are part of the query, and are joined by key and salt."""
 
 from __future__ import annotations
 
@@ -8,24 +8,16 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from skewless.salting.join_plan import Entry, JoinPlan
+from skewless.salting.join_plan import JoinPlan
 from skewless.salting.join_planner import JoinType
 from skewless.spark.join_sides import Side
 from skewless.spark.merge import quoted
-from skewless.spark.salted_exchange import uniform
+from skewless.spark.plan_exchange import salt_of, turn_of
 
-LABEL: Final = "skewless_join"
-"""How the name of the column starts that holds the pieces; the summary of the plan follows, for `explain`."""
-
-_SALTS: Final = pa.list_(pa.int32())
-_PIECES: Final = pa.list_(pa.struct([("split", pa.float64()), ("salts", _SALTS), ("others", _SALTS)]))
-_ID: Final = "skewless_join_id"
 _TURN: Final = "skewless_turn"
-_ENTRY: Final = "skewless_entry"
 _SPREAD: Final = 1 << 16  # salts of rows without a key
 
 
@@ -54,7 +46,7 @@ class SaltedJoin:
     def joined(self, matches: Column) -> DataFrame:
         """Return the join of rows that match; both sides under the names `left` and `right`."""
         one, two = (self._salted(side).alias(side.name) for side in (self.left, self.right))
-        salts = [side.qualified(_salt(side)) for side in (self.left, self.right)]
+        salts = [side.qualified(self._salt(side)) for side in (self.left, self.right)]
         joined = one.join(two, matches & (salts[0] == salts[1]), self.how)
         # A row that is copied finds no partner in a cell that is empty; see `unmatched`.
         for side, others_salt in zip((self.left, self.right), reversed(salts), strict=True):
@@ -99,42 +91,22 @@ class SaltedJoin:
         df, keys, is_kept = side.df, side.columns, self._keeps(side)
         if not is_kept:
             df = df.where(side.has_key)
-        entries = self.plan.entries(right=side is self.right)
-        takes_turns = is_kept or any(len(pieces) > 1 for _, pieces in entries)
-        if takes_turns:  # in a projection of its own: it is drawn once and used twice
-            df = df.select("*", uniform(df.sparkSession, df, self.seed).alias(_TURN))
-        salts = sf.array(sf.pmod(sf.hash(*keys), sf.lit(1)))  # 0, but Spark must not know: it would drop the salt
-        if entries:
-            label = f"{LABEL}: {self.plan.summary}"
-            table = df.sparkSession.createDataFrame(_table(entries, label))
-            looked_up = df.select("*", sf.xxhash64(*keys).alias(_ID)).join(sf.broadcast(table), _ID, "left")
-            pieces = sf.col(quoted(label))
-            turn = sf.col(_TURN) * sf.size(pieces) if takes_turns else sf.lit(0.0)
-            df = looked_up.select("*", sf.element_at(pieces, turn.cast("int") + 1).alias(_ENTRY))
-            entry, rest = sf.col(_ENTRY), turn - turn.cast("int")
-            piece = sf.when(rest < entry["split"], entry["salts"]).otherwise(entry["others"])
-            salts = sf.when(entry.isNull(), salts).otherwise(piece)
+        salts = self.plan.salts(right=side is self.right)
+        turn = sf.lit(0).cast("bigint")
+        if is_kept or any(salts.masks):  # in a projection of its own: it is drawn once and used twice
+            df, turn = df.select("*", turn_of(df, self.seed).alias(_TURN)), sf.col(_TURN)
+        salt = sf.pmod(sf.hash(*keys), sf.lit(1))  # 0, but Spark must not know: it would drop the salt
+        if salts.hashes:  # never null: Spark would look at it twice
+            salt = sf.coalesce(salt_of(keys, salts, turn), sf.array(sf.lit(0)) if salts.cells else sf.lit(0))
         if is_kept:
-            spread = sf.array((sf.col(_TURN) * _SPREAD).cast("int"))
-            salts = sf.when(side.has_key, salts).otherwise(spread)
-        is_copied = any(len(salts) > 1 for _, pieces in entries for _, *both in pieces for salts in both)
-        salt = (
-            sf.explode(salts) if is_copied else sf.coalesce(sf.element_at(salts, 1), sf.lit(0))
-        )  # Spark looks at it twice if it may be null
+            spread = turn.bitwiseAND(sf.lit(_SPREAD - 1)).cast("int")
+            salt = sf.when(side.has_key, salt).otherwise(sf.array(spread) if salts.cells else spread)
         kept = [sf.col(quoted(name)) for name in side.df.columns]
-        salted = df.select(*kept, salt.alias(_salt(side)))
+        salted = df.select(*kept, (sf.explode(salt) if salts.cells else salt).alias(self._salt(side)))
         if self.left.original.isStreaming and self.right.original.isStreaming:
             return salted  # Spark exchanges the rows of two streams as their state is partitioned
-        return salted.repartition(self.plan.workers, *keys, sf.col(_salt(side)))
+        return salted.repartition(self.plan.workers, *keys, sf.col(quoted(self._salt(side))))
 
-
-def _salt(side: Side) -> str:
-    return f"skewless_{side.name}_salt"
-
-
-def _table(entries: list[Entry], label: str) -> pa.Table:
-    pieces = [
-        [{"split": split, "salts": salts, "others": others} for split, salts, others in found] for _, found in entries
-    ]
-    ids = pa.array([number for number, _ in entries], pa.int64())
-    return pa.table({_ID: ids, label: pa.array(pieces, _PIECES)})
+    def _salt(self, side: Side) -> str:
+        """Return the name of the column of salts, in which `explain` reads what the plan is."""
+        return f"skewless_{side.name}_salt: {self.plan.summary}"

@@ -99,6 +99,8 @@ class Way:
         Aggregates of each piece.
     carried : mapping of str to Column
         What is computed from those, over the pieces of a key.
+    of_ends : mapping of str to Column
+        What is computed from the first and last rows of each piece, `FIRSTS` and `LASTS`.
     of_values : mapping of str to Column
         What is computed from the number of different values of the order columns in each piece, `VALUES`.
     result : Column
@@ -110,6 +112,7 @@ class Way:
     by_peers: Mapping[str, Column] = field(default_factory=dict)
     pieces: Mapping[str, Column] = field(default_factory=dict)
     carried: Mapping[str, Column] = field(default_factory=dict)
+    of_ends: Mapping[str, Column] = field(default_factory=dict)
     of_values: Mapping[str, Column] = field(default_factory=dict)
 
 
@@ -209,7 +212,7 @@ class Computation:
         value = sf.col(name)[self.names[function.column]]
         return Way(
             by_row={local: self.plain(function, windows)},
-            carried={name: carried},
+            of_ends={name: carried},
             result=sf.when(sf.col(name).isNotNull(), value).otherwise(sf.col(local)),
         )
 
@@ -277,7 +280,7 @@ class Computation:
             return [merged, before + other[1]]
 
         def mean(states: Sequence[Column]) -> Column:
-            return states[0] / sf.nullif(states[1], sf.lit(0))
+            return states[0] / sf.when(states[1] != 0, states[1])
 
         return _States(
             aggregates=aggregates,
@@ -359,7 +362,7 @@ def _tile(number: Column, rows: Column, n: int) -> Column:
 
 def _ratio(one: Column, other: Column) -> Column:
     """Divide; never null, as Spark declares it."""
-    return sf.coalesce(one.cast("double") / sf.nullif(other, sf.lit(0)).cast("double"), sf.lit(0.0))
+    return sf.coalesce(one.cast("double") / sf.when(other != 0, other).cast("double"), sf.lit(0.0))
 
 
 def _added(one: Column, other: Column, kind: DataType) -> Column:

@@ -19,6 +19,7 @@ from skewless.errors import ConfigurationError
 from skewless.salting.units import Units
 from skewless.spark.merge import PACKED, TIME, UTC, conform, pack
 from skewless.spark.routing import micro_batch
+from skewless.spark.versions import with_column
 from skewless.storage.ledger import Ledger
 from skewless.storage.worker_report import LARGEST, SAMPLE, TOP, WorkerReport
 
@@ -162,7 +163,7 @@ class Work:
             batch = batch.filter(times.is_valid())
             times = batch.column(self.time)
         micros = times.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return batch.append_column(PANE, pa.array((micros - self.offset_us) // self.pane_us))
+        return with_column(batch, PANE, pa.array((micros - self.offset_us) // self.pane_us))
 
     def _report(self, states: pa.Table, busy: float) -> None:
         context = TaskContext.get()

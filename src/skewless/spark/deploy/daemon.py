@@ -6,6 +6,7 @@ fork is never collected.
 """
 
 import gc
+from contextlib import suppress
 
 import pandas as pd
 import pyarrow as pa
@@ -13,8 +14,10 @@ from pyspark import worker
 from pyspark.daemon import manager
 
 import skewless.spark.grouped
-import skewless.spark.stream_source
 from skewless.hashing import hash_keys
+
+with suppress(ImportError):  # older versions of Spark have no sources in Python
+    import skewless.spark.stream_source
 
 __all__ = ["manager", "pd", "skewless", "worker"]
 

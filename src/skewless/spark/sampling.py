@@ -1,0 +1,80 @@
+"""Samples that are collected where a query is built: one pass over the columns that matter, no exchange, no Python."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+
+SAMPLE: Final = 0.02
+"""Fraction of the rows that are counted where nobody says otherwise."""
+
+_MOST_ROWS: Final = 1 << 22  # that a sample should have: some 100 MB
+_LEAST_BYTES: Final = 8  # of a row, where Spark knows the size of an input only
+_NODE: Final = re.compile(
+    r"([ :+-]*).*\bStatistics\(sizeInBytes=([\d.E+]+) ([KMGTPE]?)i?B(?:, rowCount=([\d.E+]+))?", re.DOTALL
+)
+_UNITS: Final = " KMGTPE"
+_UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
+
+
+def sampled(df: DataFrame, columns: Mapping[str, Column], sample: float, seed: int) -> DataFrame:
+    """Return columns of a sample of the rows, each by its name; `to_table` collects it.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    columns : mapping of str to Column
+        What is known of each row.
+    sample : float
+        Fraction of the rows; see `affordable`.
+    seed : int
+        Seed of the sample.
+    """
+    rows = df if sample == 1 else df.sample(sample, seed)
+    return rows.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def affordable(df: DataFrame, sample: float) -> float:
+    """Return the fraction of the rows to sample: what was asked for, or less of an input that is very large.
+
+    The precision of a sample depends on its size, not on that of the input.
+    """
+    return min(sample, _MOST_ROWS / max(estimated_rows(df), 1.0))
+
+
+def estimated_rows(df: DataFrame) -> float:
+    """Return how many rows the largest input of a query has, or at most has, as far as Spark knows; else 0."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        df.explain(mode="cost")
+    return rows_of_inputs(text.getvalue())
+
+
+def rows_of_inputs(text: str) -> float:
+    """Return the same from what `DataFrame.explain(mode="cost")` prints.
+
+    >>> rows_of_inputs('''== Optimized Logical Plan ==
+    ... Join Inner, (a#1 = a#2), Statistics(sizeInBytes=9.9 PiB)
+    ... :- Relation [a#1] parquet, Statistics(sizeInBytes=2.0 KiB)
+    ... +- Range (0, 4, step=1, splits=Some(1)), Statistics(sizeInBytes=8.0 EiB, rowCount=40)''')
+    256.0
+    """
+    plan = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
+    nodes = [node for line in plan.splitlines() if (node := _NODE.match(line))]
+    depths = [len(node[1]) for node in nodes]
+    following = [*depths[1:], 0]
+    leaves = [node for node, depth, after in zip(nodes, depths, following, strict=False) if after <= depth]
+    return max((_rows(*node.groups()[1:]) for node in leaves), default=0.0)
+
+
+def _rows(size: str, unit: str, rows: str | None) -> float:
+    if rows is not None:
+        return float(rows)
+    n_bytes = float(size) * 1024 ** _UNITS.index(unit or " ")
+    return 0.0 if n_bytes > _UNKNOWN else n_bytes / _LEAST_BYTES

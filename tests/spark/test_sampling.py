@@ -1,0 +1,53 @@
+"""Samples that plans are made from: bounded, whatever the size of the input."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from skewless import plan_keys
+from skewless.spark import sampling
+from skewless.spark.sampling import affordable, estimated_rows, rows_of_inputs, sampled
+from skewless.spark.versions import to_table
+
+
+def test_spark_knows_how_many_rows_there_are(spark: SparkSession) -> None:
+    df = spark.range(60_000)
+    assert estimated_rows(df.withColumn("k", sf.col("id") % 7).where("k > 2")) == 60_000
+    assert estimated_rows(df.join(spark.range(10), "id")) == 60_000  # not their product
+    assert affordable(df, 0.02) == 0.02
+
+
+def test_a_large_input_is_sampled_less(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_MOST_ROWS", 600)
+    df = spark.range(60_000).selectExpr("IF(id % 2 = 0, 0, id) AS k")
+    plan = plan_keys(df, "k", workers=4, sample=0.5)
+    assert plan.sampled == 0.01
+    assert plan.keys[0].key == "0"
+    assert plan.keys[0].rows == pytest.approx(30_000, rel=0.3)  # six standard deviations
+
+
+def test_columns_of_a_sample(spark: SparkSession) -> None:
+    rows = spark.range(0, 10_000, 1, 4)
+    found = to_table(sampled(rows, {"n": sf.col("id") + 1}, 0.1, 7))
+    assert found.column_names == ["n"]
+    assert 700 < found.num_rows < 1_300
+    assert to_table(sampled(rows, {"n": sf.col("id") + 1}, 0.1, 7)).equals(found)
+    assert to_table(sampled(rows, {"n": sf.col("id")}, 1.0, 7)).num_rows == 10_000
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", 0.0),
+        ("== Optimized Logical Plan ==\nLogicalRDD [a#1], false, Statistics(sizeInBytes=8.0 EiB)", 0.0),
+        (
+            "== Optimized Logical Plan ==\nRelation [a#1] csv, Statistics(sizeInBytes=1.0 GiB)\n\n== Physical Plan ==",
+            2**27,
+        ),
+        ("== Optimized Logical Plan ==\nRange (0, 9), Statistics(sizeInBytes=72.0 B, rowCount=1.2E+9)", 1.2e9),
+    ],
+)
+def test_sizes_that_spark_prints(text: str, rows: float) -> None:
+    assert rows_of_inputs(text) == rows
