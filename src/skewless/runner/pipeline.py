@@ -36,6 +36,7 @@ from skewless.producing.kafka_address import SCHEME, Address
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import COUNT
 from skewless.runner.applications.sessionize import SessionApplication
+from skewless.runner.bad_rows import FIRST_ROWS
 from skewless.runner.inputs.base import Input
 from skewless.runner.inputs.kafka import KafkaInput, partitions_of
 from skewless.runner.inputs.rate import RateInput
@@ -47,13 +48,13 @@ from skewless.runner.work_directory import claim, directory, is_empty, make_dire
 from skewless.salting.plan import Plan
 from skewless.spark.deploy.session import one_line_errors
 from skewless.spark.grouped import group
-from skewless.spark.planning import SAMPLE, learns, plan_keys
+from skewless.spark.planning import learns, plan_keys
+from skewless.spark.sampling import SAMPLE
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
 
 _POLL_S: Final = 1
-_FIRST_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ class Pipeline:
     trigger : str or None
         With `follow`: time from the start of a micro-batch to the start of the next; None is no pause.
     verify : bool
-        Also compute with a plain `groupBy` and compare.
+        Also compute with a plain `groupBy`, after a plain join, and compare.
     seed : int
         Another seed hashes keys to other workers.
     """
@@ -295,7 +296,7 @@ class _Run:
         counted = result.agg(sf.count("*"), sf.coalesce(sf.sum("n"), sf.lit(0))).collect()[0]
         wrong: list[dict[str, Any]] = []
         if pipeline.verify:
-            plain = app.expected(self._opened.rows(False), pipeline.window)
+            plain = app.expected(self._opened.plain(None), pipeline.window)
             wrong = differences(app, result, flat(plain, app.verified))
         reasons = self._count_rejects()
         # Workers without a row count as well: the observer knows how many there are, even before the first batch.
@@ -364,7 +365,7 @@ class _Run:
         pipeline = self._pipeline
         if pipeline.batch or self._resumed or not learns(pipeline.grouping):
             return None
-        first = self._opened.rows(False).select("key").limit(_FIRST_ROWS)
+        first = self._opened.plain(FIRST_ROWS).select("key")
         return plan_keys(first, "key", workers=pipeline.grouping.n_workers, sample=1.0, seed=pipeline.seed)
 
     def _run_batch(self) -> tuple[DataFrame, float]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from skewless import notebook
 from skewless.observing import BatchMetrics, Observer
 
 MOST_SHOWN: Final = 10
@@ -68,6 +69,13 @@ class RunReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        exact = {None: "not compared", True: "yes", False: "no"}[self.exact]
+        heads = ["grouping", "rows/s", "stddev", "λ %", "dist_cost", "equals plain Spark"]
+        numbers = [f"{self.throughput:,.0f}", f"{self.stddev:.3f}", f"{self.imbalance:.1f}", f"{self.dist_cost:.2f}"]
+        data = notebook.paragraph(f"{self.app} on {self.stream}: {self.tuples:,} rows, {self.batches} micro-batches")
+        return data + notebook.table(heads, [[self.grouping, *numbers, exact]]) + notebook.loads(self.load)
 
 
 @dataclass

@@ -30,6 +30,7 @@ from skewless.runner.config.tables import Definition
 from skewless.runner.inputs.file import FileInput
 from skewless.runner.inputs.kafka import KafkaInput
 from skewless.runner.inputs.named_stream import NamedStream
+from skewless.runner.table_join import TableJoin
 
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = [*sorted((ROOT / "examples").glob("*.toml")), SCHEMA_FILE.with_name("pipeline.toml")]
@@ -181,6 +182,47 @@ def test_expressions_and_combiners(tmp_path: Path) -> None:
     assert made.plain == {"total": "sum(`twice`)", "spread": "var_pop(double(`price`))", "n": "count(*)"}
     other = job(tmp_path, text.replace("2 * price", "3 * price")).pipeline
     assert other.fingerprint()["app"] != pipeline.fingerprint()["app"]
+
+
+def test_a_table_to_join_with(trades: Path) -> None:
+    (trades / "names.csv").write_text("id,name\n")
+    text = """
+        [join]
+        path = "names.csv"
+        on = { symbol = "id" }
+        columns = "name"
+        [source]
+        input = "trades"
+        [sql]
+        key = "name"
+        [grouping]
+        workers = 3
+    """
+    pipeline = job(trades, text).pipeline
+    assert pipeline.app.join == TableJoin(path="names.csv", on={"symbol": "id"}, columns={"name": "name"}, workers=3)
+    fingerprints = [
+        job(trades, other).pipeline.fingerprint()["app"]
+        for other in (
+            text,
+            text.replace("workers = 3", "workers = 4"),
+            text.replace("columns", 'how = "left"\n columns'),
+        )
+    ]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+    for old, new, message in (
+        ('"names.csv"', '"nams.csv"', "3: join.path: no such file or folder: nams.csv"),
+        ("columns", 'how = "lefft"\ncolumns', "5: join.how: must be 'inner', 'left', 'left_semi' or 'left_anti'; got"),
+        ("columns", 'how = "left_semi"\ncolumns', "6: join.columns: left_semi adds no columns"),
+        ('on = { symbol = "id" }', "", "2: join.on: is missing"),
+        ('{ symbol = "id" }', "[]", "4: join.on: must be at least one column"),
+        (
+            '[sql]\n        key = "name"',
+            'key = "symbol"',
+            "2: join: only expressions read columns of a table. Add the table sql",
+        ),
+    ):
+        (found,) = errors(trades, text.replace(old, new))
+        assert found.removeprefix("p.toml:").startswith(message)
 
 
 WRITTEN: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -13,6 +13,9 @@ from skewless.combiners import Combiner, Count
 from skewless.errors import ColumnError, ConfigurationError, InputError, UnknownNameError
 from skewless.runner.applications.extraction import Extraction
 from skewless.spark.grouped import Grouped, Windowed
+
+if TYPE_CHECKING:  # it reads files, whose reader knows applications
+    from skewless.runner.table_join import TableJoin
 
 TIME: Final = "time"
 """The role of the column that windows are cut by; inputs read it for every application."""
@@ -47,6 +50,8 @@ class Application:
         The stream that it runs on without an input; it reads records, not keys.
     reads_lines : bool
         Whether it parses the lines of a file itself, whatever the ending of the file is.
+    join : TableJoin or None
+        A table that rows are joined with before anything is computed of them.
     """
 
     name: str
@@ -59,6 +64,7 @@ class Application:
     tolerance: float = 0.0
     stand_in: str | None = None
     reads_lines: bool = False
+    join: TableJoin | None = None
 
     @property
     def values(self) -> list[str]:
@@ -95,8 +101,11 @@ class Application:
         return list(columns) if self.reads_records else []
 
     def prepare(self, table: DataFrame) -> DataFrame:
-        """Return the table that `parse` is about; refuse one that lacks something."""
+        """Return the table that `parse` is about."""
         return table
+
+    def examine(self, table: DataFrame) -> None:
+        """Refuse a table that lacks something, after `prepare` and the join."""
 
     def compute(self, grouped: Grouped | Windowed) -> DataFrame:
         """Compute the result through a grouping."""

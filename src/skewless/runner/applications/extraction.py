@@ -21,6 +21,8 @@ class Extraction:
         `key` and the values. At most one may be an `explode`: then a row becomes as many as it has keys.
     faults : tuple of pairs
         Conditions that make a row a reject, with the reasons.
+    computed : tuple of pairs
+        Likewise those that may also be about columns of a table that the rows are joined with.
     time : Column or None
         The time of a row, if it is inside of what is parsed and not in a column of its own.
     keep : Column or None
@@ -29,6 +31,7 @@ class Extraction:
 
     columns: tuple[Column, ...]
     faults: tuple[Fault, ...] = ()
+    computed: tuple[Fault, ...] = ()
     time: Column | None = None
     keep: Column | None = None
 

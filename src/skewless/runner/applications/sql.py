@@ -20,7 +20,7 @@ from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance, V
 from skewless.errors import ConfigurationError, UnknownNameError, errors_of, raise_all
 from skewless.runner.applications.base import TIME, Application, require_columns
 from skewless.runner.applications.extraction import Extraction, Fault
-from skewless.runner.timestamps import as_time
+from skewless.runner.typed_columns import typed
 from skewless.spark.deploy.session import reason_of
 from skewless.spark.merge import quoted
 
@@ -28,7 +28,6 @@ RESERVED: Final = frozenset({"key", "ts"})
 """Names that values cannot have: columns of the grouped rows have them already."""
 
 _READ: Final = "skewless_read"
-_NESTED: Final = ("array<", "map<", "struct<")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +86,8 @@ class SqlApplication(Application):
     @property
     def fingerprint(self) -> str:
         written = (self.key, dict(self.expressions), self.where, self.time, dict(self.fields))
-        return json.dumps([*written, {name: repr(combiner) for name, combiner in self.combiners.items()}])
+        joined = [] if self.join is None else [self.join.fingerprint]
+        return json.dumps([*written, {name: repr(combiner) for name, combiner in self.combiners.items()}, *joined])
 
     @property
     def reads_records(self) -> bool:
@@ -121,14 +121,18 @@ class SqlApplication(Application):
         return {"row": list(columns)} | ({TIME: [given[TIME]]} if TIME in given else {})
 
     def prepare(self, table: DataFrame) -> DataFrame:
-        """Cast the fields to their types, and refuse expressions that Spark does not understand."""
-        if self.fields:
-            read = sf.struct(*(sf.col(quoted(name)).alias(name) for name in self.fields))
-            typed = {name: _typed(table, name, kind) for name, kind in self.fields.items()}
-            table = table.withColumn(_READ, read).withColumns(typed)
+        """Cast the fields to their types."""
+        if not self.fields:
+            return table
+        read = sf.struct(*(sf.col(quoted(name)).alias(name) for name in self.fields))
+        return table.withColumn(_READ, read).withColumns(
+            {name: typed(table, name, kind) for name, kind in self.fields.items()}
+        )
+
+    def examine(self, table: DataFrame) -> None:
+        """Refuse expressions that Spark does not understand."""
         checks = [partial(_require, table, *expression) for expression in self._all()]
         raise_all([error for check in checks for error in errors_of(check)])
-        return table
 
     @property
     def _values(self) -> dict[str, str]:
@@ -155,13 +159,14 @@ class SqlApplication(Application):
         reasons = [sf.when(_fails(computed), f"cannot compute {text}") for _, text, computed in self._all()]
         why = sf.coalesce(*reasons)
         whole = ", ".join(f"({computed}\n)" for what, _, computed in self._all() if what != "where")
-        faults.append((_fails(self._of_kept(f"struct({whole})")), why))  # a good row is tried only once
+        computed: list[Fault] = [(_fails(self._of_kept(f"struct({whole})")), why)]  # a good row is tried only once
         if self.time is not None:
-            faults.append((sf.expr(self._of_kept(f"{_timestamp(self.time)} IS NULL")), f"no time: {self.time}"))
+            computed.append((sf.expr(self._of_kept(f"{_timestamp(self.time)} IS NULL")), f"no time: {self.time}"))
         values = (sf.expr(text).alias(name) for name, text in self._values.items())
         return Extraction(
             columns=(sf.expr(self.key).alias("key"), *values),
             faults=tuple(faults),
+            computed=tuple(computed),
             time=None if self.time is None else sf.expr(_timestamp(self.time)),
             keep=None if self.where is None else sf.expr(self.where),
         )
@@ -190,13 +195,6 @@ def plain_sql(combiner: Combiner) -> str | None:
             price, volume = (f"double({column})" for column in read)
             return f"sum({price} * {volume}) / nullif(sum(if({read[0]} IS NULL, NULL, {volume})), 0)"
     return None
-
-
-def _typed(table: DataFrame, name: str, kind: str) -> Column:
-    column, own = sf.col(quoted(name)), table.schema[name].dataType
-    if kind.lower().startswith(_NESTED):
-        return sf.from_json(column.cast("string"), kind)
-    return as_time(column, own) if kind.lower() == "timestamp" else column.try_cast(kind)
 
 
 def _require(table: DataFrame, parameter: str, text: str, computed: str) -> None:

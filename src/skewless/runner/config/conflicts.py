@@ -67,6 +67,10 @@ def _in_sql(definition: Definition, settings: Settings) -> Iterator[Configuratio
         yield ConfigurationError(
             "types of fields are for expressions", subject="fields", hint="add the table {sql}, or leave them out"
         )
+    if sql is None and definition.join is not None:
+        yield ConfigurationError(
+            "only expressions read columns of a table", subject="join", hint="add the table {sql}, or leave it out"
+        )
     for name in definition.combine:
         if name in _TAKEN:
             yield ConfigurationError(
@@ -78,10 +82,15 @@ def _in_sql(definition: Definition, settings: Settings) -> Iterator[Configuratio
 
 def _in_targets(definition: Definition) -> Iterator[ConfigurationError]:
     observer, output = definition.observer, definition.sink.output
-    if (observer.name or observer.tags) and not (observer.influx or observer.prometheus or observer.log):
+    targets = observer.influx or observer.prometheus or observer.log or observer.page
+    if (observer.name or observer.tags or observer.mask_keys) and not targets:
         yield ConfigurationError(
-            "there is nothing to write metrics to", subject="observer", hint="set {influx}, {prometheus} or {log}"
+            "there is nothing to write metrics to",
+            subject="observer",
+            hint="set {influx}, {prometheus}, {log} or {page}",
         )
+    if observer.page and definition.batch and definition.ledger is None:
+        yield ConfigurationError("a batch job has no ledger to show", subject="page", hint="set {ledger}")
     if "console" in output and definition.as_json:
         yield ConfigurationError(
             "{output} console and {json} exclude each other: both write to standard output", subject="output"

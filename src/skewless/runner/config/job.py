@@ -27,6 +27,7 @@ from skewless.runner.inputs.kafka import KafkaInput
 from skewless.runner.inputs.named_stream import NamedStream
 from skewless.runner.inputs.rate import RateInput
 from skewless.runner.pipeline import Pipeline
+from skewless.runner.table_join import TableJoin
 from skewless.spark.work import Cost
 
 DEFAULT_STREAM: Final = "country-skew-r80"
@@ -90,7 +91,10 @@ def make_job(file: str | None, flags: Mapping[str, Any]) -> Job:
             errors.append(placed)
     attempts = _Attempts(settings, errors)
     grouping = attempts.grouping(definition)
-    app = attempts.make(lambda: _make_app(definition), scope="sql")
+    join = None
+    if not any(path[:1] == ("join",) for path in unusable):
+        join = attempts.make(lambda: _make_join(definition))
+    app = attempts.make(lambda: _make_app(definition, join), scope="sql")
     place = ("source", "input") if definition.source.input else ("source", "stream")
     source = attempts.make(lambda: _make_input(definition, app or COUNT), place)
     cost = attempts.make(lambda: Cost(ms=definition.cost.ms, kind=definition.cost.kind), ("cost", "ms"), scope="cost")
@@ -156,7 +160,14 @@ def _address(definition: Definition) -> Address | None:
     return addresses[0] if addresses else None
 
 
-def _make_app(definition: Definition) -> Application:
+def _make_join(definition: Definition) -> TableJoin | None:
+    join = definition.join
+    if join is None:
+        return None
+    return TableJoin(**dict(join), workers=definition.grouping.workers, seed=definition.seed)
+
+
+def _make_app(definition: Definition, join: TableJoin | None) -> Application:
     sql, source = definition.sql, definition.source
     if sql is not None:
         return SqlApplication(
@@ -166,6 +177,7 @@ def _make_app(definition: Definition) -> Application:
             time=sql.time,
             fields={name: kind for name, kind in source.fields.items() if name != source.time},
             combiners=definition.combine,
+            join=join,
         )
     app = make_app(definition.app)
     return replace(app, gap=definition.gap) if definition.gap and isinstance(app, SessionApplication) else app

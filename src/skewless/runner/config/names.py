@@ -45,6 +45,8 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     "influx": ("observer.influx", ""),
     "prometheus": ("observer.prometheus", ""),
     "log": ("observer.log", ""),
+    "page": ("observer.page", "--page"),
+    "mask_keys": ("observer.mask_keys", "--mask-keys"),
     "cost.ms": ("cost.ms", "--process-ms"),
     "master": ("spark.master", "--master"),
     "packages": ("spark.packages", "--packages"),
@@ -57,6 +59,9 @@ NAMES: Final[dict[str, tuple[str, str]]] = {
     "sql.time": ("sql.time", ""),
     "sql.combiners": ("combine", ""),
     "combine": ("combine", ""),
+    "join": ("join", ""),
+    "on": ("join.on", ""),
+    "how": ("join.how", ""),
 }
 """Key and flag (empty if there is none) of each parameter. What several parts of a run call alike is prefixed by its
 scope: `sql.key` is the `key` of an `SqlApplication`, `key` that of an input."""

@@ -7,6 +7,7 @@ in `conflicts` and `job`.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
@@ -16,7 +17,7 @@ from skewless.durations import parse_duration
 from skewless.errors import ConfigurationError, UnknownNameError
 from skewless.groupings import find_grouping
 from skewless.observing import InfluxSink
-from skewless.observing.prometheus import host_and_port
+from skewless.observing.http_server import host_and_port
 from skewless.runner.applications.catalogue import APPS, make_app
 from skewless.runner.config.combiner_syntax import combiner_schema, make_combiner
 from skewless.runner.config.parameter_schema import grouping_schema
@@ -45,6 +46,11 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
+def _as_pairs(value: Any) -> Any:
+    names = _as_list(value)
+    return dict(zip(names, names, strict=True)) if isinstance(names, list) else names
+
+
 def _as_text(value: Any) -> Any:
     """Write a number or a truth value as Spark reads it."""
     if isinstance(value, bool):
@@ -68,12 +74,22 @@ def _positive(value: float) -> None:
 
 
 _TEXTS: Final = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+_PAIRS: Final = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "object", "additionalProperties": {"type": "string"}},
+        ]
+    }
+)
 _SCALAR: Final = WithJsonSchema({"type": ["string", "integer", "number", "boolean"]})
 
 Duration = Annotated[str, _checked(parse_duration)]
 Type = Annotated[str, AfterValidator(_known_type)]
 OneOrMore = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_as_list), _TEXTS]
 Separated = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(_split), _TEXTS]
+Pairs = Annotated[dict[str, str], BeforeValidator(_as_pairs), _PAIRS]
 Text = Annotated[str, BeforeValidator(_as_text), _SCALAR]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -126,6 +142,23 @@ class Sql(Table):
     """The time of a row, for windows, such as "timestamp_millis(at)"."""
 
 
+class Join(Table):
+    """A table that rows are joined with before anything is computed of them; expressions read its columns."""
+
+    path: str
+    """A file or a folder of Parquet, CSV, TSV or JSON lines (also .gz); or what Spark's reader of `format` loads."""
+    format: str | None = None
+    """A format of Spark's, such as "delta" or "orc"; default: by the ending of `path`."""
+    on: Pairs
+    """The key columns: one, a list, or { page = "id" } if the input calls it page and the table id."""
+    how: Literal["inner", "left", "left_semi", "left_anti"] = "inner"
+    """Type of join: inner, left (keeps rows without a partner), left_semi or left_anti (rows with or without one)."""
+    columns: Pairs | None = None
+    """The columns to add: a list, or { name = "column of the table" }; default: all."""
+    fields: dict[str, Type] = {}
+    """Types of columns that the table has as text, such as rate = "double"."""
+
+
 class Grouping(Table):
     """How keys are spread over workers: `name`, `workers`, and the parameters of the grouping."""
 
@@ -155,6 +188,10 @@ class Observer(Table):
     """Port, or "host:port", on which /metrics is served."""
     log: bool = False
     """Write #DIST and #HOTTEST KEYS lines to standard error."""
+    page: Annotated[Text, _checked(partial(host_and_port, subject="page"))] | None = None
+    """Port, or "host:port", on which a live page is served during the run."""
+    mask_keys: bool = False
+    """Show hashes instead of keys on the page."""
     name: str | None = None
     """Name of the query in dashboards; default: the name of the pipeline file."""
     tags: dict[str, str] = {}
@@ -220,6 +257,7 @@ class Definition(Table):
     sql: Sql | None = None
     combine: dict[str, Annotated[Combiner, PlainValidator(make_combiner), WithJsonSchema(combiner_schema())]] = {}
     """Results by name: n = "count", total = { sum = "price" }, p99 = { approx_quantile = "ms", fraction = 0.99 }."""
+    join: Join | None = None
     grouping: Grouping = Grouping()
     sink: Sink = Sink()
     observer: Observer = Observer()

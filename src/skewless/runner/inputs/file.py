@@ -87,12 +87,13 @@ class FileInput(Input):
         app.check(self.given)
         self._for(app)
         if not app.reads_records:
-            self._require_key()
+            self.require_key()
 
     def _for(self, app: Application) -> FileInput:
         return replace(self, as_text=True) if app.reads_lines else self
 
-    def _require_key(self) -> None:
+    def require_key(self) -> None:
+        """Refuse columns of which none is named as the key."""
         if self.kind != "text" and self.key is None:
             raise ConfigurationError(
                 f"{self.path} has columns", subject="key", hint="name the one that holds the key as {key}"
@@ -183,21 +184,30 @@ class FileInput(Input):
             read_at_once=partial(self._read, spark, schema, paced=False),
         )
 
-    def table(self, spark: SparkSession) -> DataFrame:
-        """Return all columns of the rows that can be read, as a batch."""
-        self._require_key()
+    def table(self, spark: SparkSession, *, strict: bool = False) -> DataFrame:
+        """Return all columns as a batch.
+
+        Parameters
+        ----------
+        spark : SparkSession
+            The session.
+        strict : bool
+            Fail at a row that cannot be read; otherwise it is left out.
+        """
         table = self._read(spark, None, False)
         if self.kind not in {"csv", "json"}:
             return table
         schema = StructType([column for column in table.schema if column.name != _CORRUPT])
+        if strict:
+            return self._read(spark, schema, False, mode="FAILFAST")
         rows = self._read(spark, schema.add(_CORRUPT, StringType()), False)
         return rows.where(sf.col(_CORRUPT).isNull()).drop(_CORRUPT)
 
     def _read(
-        self, spark: SparkSession, schema: StructType | None, streaming: bool, *, paced: bool = True
+        self, spark: SparkSession, schema: StructType | None, streaming: bool, *, paced: bool = True, **options: str
     ) -> DataFrame:
         reader: Any = spark.readStream if streaming else spark.read
-        reader = reader.format(self.kind).options(**self._options)
+        reader = reader.format(self.kind).options(**self._options | options)
         if streaming and paced:
             reader = reader.option("maxFilesPerTrigger", 1)
         if schema is not None:
@@ -231,5 +241,7 @@ def open_table(spark: SparkSession, path: str, *, kind: str | None = None, key: 
         The column that holds the key.
     """
     if kind is None:
-        return FileInput(path=path, key=key).table(spark)
+        source = FileInput(path=path, key=key)
+        source.require_key()
+        return source.table(spark)
     return spark.read.format(kind).options(header="true").load(path)
