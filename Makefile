@@ -8,10 +8,19 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell find src/skewless -name
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup services demo test test-all checks lint types imports classes kernels unit format bench experiments lock clean
+.PHONY: help setup services demo test test-all test-versions checks lint types imports classes kernels docs versions unit \
+  format bench benchmarks notebooks experiments wheel release-check lock clean
+
+# What runs on every version of Spark: batch jobs and Connect. Tests of what a version lacks skip themselves there.
+ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_spark exactness explain group_api group_batch \
+  grouping_plan join local merge native_aggregates over porting repartition route versions whole_keys)) tests/test_notebooks.py
+STREAMS := tests/spark/test_group_stream.py tests/spark/test_stateful.py
+# The sample of `make test`: what takes another way on the oldest version.
+SAMPLE := tests/spark/test_versions.py tests/spark/test_over.py::test_hot_partitions_are_even_and_rows_are_exchanged_once \
+  tests/spark/test_join.py::test_a_key_that_is_hot_on_both_sides
 
 help: ## Show this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: ## Virtual environment, locked dependencies, Java (takes no time when they are in place)
 	@scripts/setup.sh
@@ -20,15 +29,25 @@ demo: setup ## A stream with one hot key through four groupings on Spark; table 
 	@$(BIN)/python -m skewless.spark.deploy.kernels
 	$(BIN)/skewless demo --plot demo/load.png
 
-test: services ## Everything that must pass: lint, types, import rules, tests
+test: services ## Everything that must pass: lint, types, import rules, docs, tests, a sample on the oldest Spark
 	@$(MAKE) --no-print-directory --jobs 2 checks
 	@$(MAKE) --no-print-directory unit
 
-test-all: services checks ## The nightly job: also long tests, all groupings, more examples, new random seeds (hours)
+test-all: services checks test-versions ## The nightly job: also long tests, all groupings, all versions, new random seeds (hours)
 	@seed=$${SKEWLESS_SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; set -x; \
 	SKEWLESS_CHAOS=1 SKEWLESS_SEED=$$seed $(PYTEST) --hypothesis-seed=$$seed
 
-checks: types classes kernels lint imports
+test-versions: setup ## Batch jobs and Connect on Spark 3.5, 4.0, 4.1 and 4.2, each in an environment of its own (an hour)
+	scripts/versions.sh 3.5 4.0 4.1 4.2 -- $(ON_VERSIONS)
+	scripts/versions.sh 4.2 -- $(STREAMS)
+
+checks: types classes kernels lint imports docs versions
+
+docs: setup ## The docs site, into site/; broken links and unknown names are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+versions: setup
+	scripts/versions.sh 3.5 -- $(SAMPLE)
 
 # What `make test` needs beyond `make demo`: InfluxDB, Prometheus, a browser.
 services:
@@ -63,13 +82,26 @@ bench: setup ## Routing speed next to the naive twins; cost and gain of the oper
 	$(BIN)/python benchmarks/spark_operator.py exchange
 	$(BIN)/python benchmarks/spark_operator.py throughput
 
+benchmarks: setup ## One table beside plain Spark and what people write by hand, into docs/benchmarks (an hour, on a quiet machine)
+	$(BIN)/python benchmarks/table.py
+
+notebooks: setup ## Run the notebooks of the docs, and keep what they show
+	$(BIN)/python scripts/notebooks.py
+
+wheel: setup ## Wheel and source distribution, into dist/
+	@rm -rf dist
+	$(BIN)/hatchling build
+
+release-check: wheel ## Install wheel and source distribution in empty environments, and run the examples of README
+	scripts/release_check.sh
+
 experiments: setup ## All tables and figures of the papers, in virtual time and on Spark, into docs/experiments (half an hour)
 	$(BIN)/skewless experiment run all --engine both
 	$(BIN)/skewless experiment report --to docs/experiments
 
 lock: setup ## Resolve requirements.lock again from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
-	  --extra spark --extra connect --extra plots --extra kafka --group dev pyproject.toml -o requirements.lock
+	  --extra spark --extra connect --extra plots --extra kafka --group dev --group docs pyproject.toml -o requirements.lock
 
 clean: ## Remove the environment and every cache
-	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist demo
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist demo site

@@ -14,15 +14,17 @@ from hypothesis import settings
 
 from services.jars import Unavailable, fetch_jars
 from services.long import LONG, SEED
+from services.spark_version import GUARDS, LOCKED, SPARK, refusal
 from services.standalone import QUICK_JAVA, TESTS_PATH
 from skewless.groupings import GROUPINGS
 from skewless.spark.deploy.kernels import compile_kernels
+from skewless.spark.versions import GUARDS_SINCE, STREAMS_SINCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IN_CI: Final = bool(os.environ.get("CI"))
-ALLOWED_SKIPS: Final = ("takes minutes", "no real data", "no IPv6", "no full device")
+ALLOWED_SKIPS: Final = ("takes minutes", "no real data", "no IPv6", "no full device", "needs Spark ")
 """In CI every other reason to skip is a failure: a service that is missing there is not noticed otherwise."""
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
@@ -53,8 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    return _without_silent_skip((yield))
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is not None and (needed := refusal(call.excinfo.value)):
+        report.outcome, report.longrepr = "skipped", ("", 0, f"needs Spark {needed}")
+    return _without_silent_skip(report)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,7 +83,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def kernels() -> None:
     """Compile what Spark's Python workers will route with: each of them would do it, all at the same time."""
-    compile_kernels(make(workers=2) for make in GROUPINGS.values())
+    if SPARK >= GUARDS_SINCE:  # before, nothing is routed in Python
+        compile_kernels(make(workers=2) for make in GROUPINGS.values())
 
 
 @pytest.fixture(scope="session")
@@ -103,10 +109,14 @@ def _start_spark() -> SparkSession:
     from skewless.spark.deploy.session import make_session
 
     settings = {"spark_sql_shuffle_partitions": "2", "spark_driver_memory": "2g"}
+    if SPARK != LOCKED:  # guards and ANSI mode are off by default in older ones
+        settings |= dict.fromkeys([*GUARDS, "spark_sql_ansi_enabled"], "true")
     with suppress(Unavailable):  # the tests that need it skip
-        settings["spark_jars"] = ",".join(map(str, fetch_jars("connector")))
+        if SPARK == LOCKED:
+            settings["spark_jars"] = ",".join(map(str, fetch_jars("connector")))
     with suppress(Unavailable):  # Hadoop's own local file system starts a dozen processes per file
         os.environ["SPARK_DIST_CLASSPATH"] = ":".join(map(str, fetch_jars("local-files")))
         settings["spark_hadoop_fs_file_impl"] = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
-        settings["spark_sql_streaming_checkpointFileManagerClass"] = _CHECKPOINTS_BY_FILE_SYSTEM
+        if SPARK >= STREAMS_SINCE:
+            settings["spark_sql_streaming_checkpointFileManagerClass"] = _CHECKPOINTS_BY_FILE_SYSTEM
     return make_session("local[2]", name="skewless tests", **settings)

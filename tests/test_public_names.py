@@ -76,7 +76,7 @@ def test_a_pyspark_that_will_not_do_is_one_line(version: str | None, tmp_path: P
             continue
         done = run_python(start + statement)
         assert done.stderr.splitlines()[-1] == f"skewless.errors.SetupError: {needed.format('skewless.spark', '3.5')}"
-    expected = needed.format(*(("skewless run", "4.3") if version == "4.0.1" else ("skewless.spark", "3.5")))
+    expected = needed.format(*(("skewless run", "4.2") if version == "4.0.1" else ("skewless.spark", "3.5")))
     command = "from skewless.cli.main import main; main(['run', '--stream', 'zipf', '--tuples', '10'])"
     done = run_python(start + command)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr

@@ -67,12 +67,13 @@ if TYPE_CHECKING:
         make_grouping,
     )
     from skewless.hashing import hash_keys
-    from skewless.observing import InfluxSink, LogSink, Observer, PrometheusSink, Sink
+    from skewless.observing import InfluxSink, LogSink, Observer, PageServer, PrometheusSink, Sink, watch
     from skewless.processors import KeyState, Processor
     from skewless.salting.join_plan import JoinPlan
     from skewless.salting.plan import Plan
     from skewless.simulation import KeyedState, Result, Simulation, StateResult, simulate
     from skewless.spark import (
+        Explanation,
         Grouped,
         Over,
         Windowed,
@@ -125,6 +126,7 @@ _HOMES: Final = {
     "DynamicKey": "skewless.groupings",
     "Eager": "skewless.groupings",
     "Even": "skewless.groupings",
+    "Explanation": "skewless.spark",
     "Flux": "skewless.groupings",
     "FullKnowledge": "skewless.groupings",
     "GROUPINGS": "skewless.groupings",
@@ -147,6 +149,7 @@ _HOMES: Final = {
     "Modulo": "skewless.groupings",
     "Observer": "skewless.observing",
     "Over": "skewless.spark",
+    "PageServer": "skewless.observing",
     "PartialKey": "skewless.groupings",
     "Plan": "skewless.salting.plan",
     "PopularityAware": "skewless.groupings",
@@ -189,6 +192,7 @@ _HOMES: Final = {
     "repartition": "skewless.spark",
     "ship": "skewless.spark",
     "simulate": "skewless.simulation",
+    "watch": "skewless.observing",
 }
 
 __all__ = [
@@ -214,6 +218,7 @@ __all__ = [
     "DynamicKey",
     "Eager",
     "Even",
+    "Explanation",
     "Flux",
     "FullKnowledge",
     "Gaussian",
@@ -235,6 +240,7 @@ __all__ = [
     "Modulo",
     "Observer",
     "Over",
+    "PageServer",
     "PartialKey",
     "Plan",
     "PopularityAware",
@@ -278,6 +284,7 @@ __all__ = [
     "repartition",
     "ship",
     "simulate",
+    "watch",
 ]
 
 

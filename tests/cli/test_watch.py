@@ -184,7 +184,7 @@ def test_bars_and_sparklines_stay_in_their_bounds() -> None:
         (("nowhere://bucket/ledger",), "cannot read the ledger nowhere://bucket/ledger"),
         ((".", "--interval", "0"), "--interval must be a number above 0; got 0"),
         ((".", "--interval", "nan"), "--interval must be a number above 0; got nan"),
-        ((".", "--quiet"), "--quiet alone does nothing. Add --influx, --prometheus or --log"),
+        ((".", "--quiet"), "--quiet alone does nothing. Add --influx, --prometheus, --page or --log"),
         ((".", "--quiet", "--json", "--log"), "--quiet and --json exclude each other"),
         ((".", "--once", "--prometheus", "0"), "--once ends before Prometheus can scrape"),
         ((), "Missing argument 'ledger'"),

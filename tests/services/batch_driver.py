@@ -5,9 +5,9 @@ Its argument is the cluster: `master`, with options `java` for the executors, `a
 answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
 `stream` to count the first hundred tuples of a named stream too; `variance` for a combiner that Spark cannot merge
 itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
-`windows` for window functions over hot keys; `cost_ms` and `ledger` to slow down the reduce side and to follow its
-progress from outside; `unguarded` to switch off the retry guards: `"always"`, or `"later"`, when the operator
-has found them on.
+`windows` for window functions over hot keys; `join` for a join by them, of that type; `cost_ms` and `ledger` to slow
+down the reduce side and to follow its progress from outside; `unguarded` to switch off the retry guards: `"always"`, or
+`"later"`, when the operator has found them on.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from pyspark.sql import functions as sf
 from skewless.combiners import Combiner, Count, Max, Min, Sum, Variance
 from skewless.errors import SkewlessError
 from skewless.salting import order_plan
-from skewless.spark import group, over
+from skewless.spark import group, join, over, plan_join
 from skewless.spark.deploy.session import make_session, one_line_errors, ship
-from skewless.spark.stream_source import NAME, register
 from skewless.spark.work import Cost
 from skewless.windows import Lag, Rank, RowNumber, Running
 
@@ -50,7 +49,8 @@ def make_rows(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
 def add_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     home = os.getcwd()  # noqa: PTH109 - an executor of the standalone cluster runs in a directory of its own
     for batch in batches:
-        yield batch.append_column("executor", pa.array([home] * batch.num_rows, pa.string()))
+        where = pa.array([home] * batch.num_rows, pa.string())
+        yield pa.RecordBatch.from_arrays([*batch.columns, where], [*batch.schema.names, "executor"])
 
 
 def homes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -120,6 +120,8 @@ def answer(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     found = {"counted": counted, "plain": expected, "session": type(spark).__module__, "homes": places}
     if "windows" in options:
         found |= {"windows": windows_of(df.select("k", "v"), options["workers"])}
+    if "join" in options:
+        found |= {"join": join_of(df.select("k", "v"), options["join"], options["workers"])}
     return found | ({"streamed": count_stream(spark, options["stream"])} if "stream" in options else {})
 
 
@@ -135,8 +137,20 @@ def windows_of(df: DataFrame, workers: int) -> dict[str, Any]:
     return {"cuts": ordered.plan.n_cuts, "wrong": result.exceptAll(expected).count(), "rows": result.count()}
 
 
+def join_of(df: DataFrame, how: str, workers: int) -> dict[str, Any]:
+    """Join by a key that is hot on both sides, cut and with Spark's own join."""
+    df.sparkSession.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    right = df.where("v % 150 < 2").selectExpr("k", "v AS w")
+    plan = plan_join(df, right, "k", how, workers=workers, sample=1.0)
+    result, expected = join(df, right, "k", how, workers=workers, learn_from=plan), df.join(right, "k", how)
+    wrong = result.exceptAll(expected).count() + expected.exceptAll(result).count()
+    return {"cuts": len(plan.keys), "wrong": wrong, "rows": expected.count()}
+
+
 def count_stream(spark: SparkSession, name: str) -> int:
     """Count a named stream: Spark asks for its partitions beside the driver, and reads them in executors."""
+    from skewless.spark.stream_source import NAME, register  # older versions have no such sources
+
     register(spark)
     return spark.read.format(NAME).options(stream=name, tuples="100").load().count()
 

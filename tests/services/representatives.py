@@ -8,13 +8,17 @@ depend on which grouping chose it.
 from __future__ import annotations
 
 from services.long import LONG
+from services.spark_version import SPARK
 from skewless.groupings import GROUPINGS, Foresighted, Local
+from skewless.groupings.planned import Planned
+from skewless.spark.versions import GUARDS_SINCE
 
-ON_SPARK = (
-    [name for name, grouping in GROUPINGS.items() if not issubclass(grouping, Foresighted | Local)]
-    if LONG
-    else ["partial_key", "dynamic_key", "distribution_aware", "even"]
-)
+ON_SPARK = [
+    name
+    for name in (GROUPINGS if LONG else ("partial_key", "dynamic_key", "distribution_aware", "even"))
+    if not issubclass(GROUPINGS[name], Foresighted | Local)
+    and (SPARK >= GUARDS_SINCE or issubclass(GROUPINGS[name], Planned))
+]
 
-FEW = ON_SPARK if LONG else ["partial_key", "even"]
+FEW = ON_SPARK if LONG else [name for name in ("partial_key", "even") if name in ON_SPARK]
 """For tests of where the operator runs, which need no grouping in particular: one that plans, one that does not."""

@@ -106,6 +106,7 @@ def compare_command(
     poisson: options.Poisson = False,
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
+    queue: options.Queue = None,
     seed: options.Seed = 0,
     substreams: options.Substreams = None,
     state_s: options.StateS = None,
@@ -132,6 +133,7 @@ def compare_command(
             batch_ms=batch_ms,
             seed=seed,
             state=state,
+            queue=queue,
         )
         for name in (groupings or _all_groupings(state))
     ]

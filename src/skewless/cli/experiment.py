@@ -156,16 +156,14 @@ def _verdict(name: str, rows: Rows, preset: Preset) -> dict[str, Any]:
         return {"name": name, "verdict": "was not run", "checks": []}
     experiment = load_experiment(name)
     outcome = experiment.evaluate(rows)
-    checks = [{**asdict(check), "why": _why(experiment, check, preset)} for check in outcome.checks]
+    checks = [{**asdict(check), "why": _why(experiment, check, rows, preset)} for check in outcome.checks]
     return {"name": name, "verdict": outcome.verdict.value, "checks": checks}
 
 
-def _why(experiment: Experiment, check: Check, preset: Preset) -> str | None:
+def _why(experiment: Experiment, check: Check, rows: Rows, preset: Preset) -> str | None:
     """Return why a check does not hold, as far as that is known."""
-    if check.holds:
-        return None
-    small = preset == "small" and check.what in experiment.full_only
-    return "the run is too small: --preset full" if small else experiment.deviates.get(check.what)
+    small = preset == "small" and check.what in experiment.full_only and not check.holds
+    return "the run is too small: --preset full" if small else experiment.reason(check, rows)
 
 
 def _print(verdicts: Sequence[Mapping[str, Any]]) -> None:

@@ -100,12 +100,21 @@ Handoff = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=STATE,
-        help="How state moves: pause (default; its tuples wait), or barrier (between batches; the new owner is busy).",
+        help="How state moves: pause (default; its tuples wait), stop (all tuples wait), or barrier (between "
+        "batches; the new owner is busy).",
     ),
 ]
 ServiceMs = Annotated[
     str,
     typer.Option(rich_help_panel=WORK, help="Milliseconds of work per tuple: one number, or one per worker (1,1,2.5)."),
+]
+Queue = Annotated[
+    int | None,
+    typer.Option(
+        rich_help_panel=WORK,
+        help="Tuples that a worker can have at most (1024, say); sources wait while it is full, and emit as fast "
+        "as that allows unless --rate is set. Default: no bound, nothing waits.",
+    ),
 ]
 BatchMs = Annotated[int, typer.Option(rich_help_panel=WORK, help="Virtual milliseconds between two barriers.")]
 Seed = Annotated[
@@ -195,6 +204,7 @@ def make_simulation(
     batch_ms: int,
     seed: int,
     state: KeyedState | None,
+    queue: int | None = None,
     settings: Sequence[str] | None = None,
 ) -> Simulation:
     """Return the simulation of the options of `simulate` and `compare`."""
@@ -206,8 +216,11 @@ def make_simulation(
         batch_ms=batch_ms,
         seed=seed,
         state=state,
+        queue=queue,
         learn=FIRST_TUPLES,  # as `skewless run` does
     )
+    if simulation.saturated and rate is None and not poisson:
+        return simulation
     arrivals = simulation.arrival_process if rate is None else parse_rate(rate, stream)
     return replace(simulation, arrivals=replace(arrivals, poisson=poisson))
 

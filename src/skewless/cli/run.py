@@ -8,8 +8,10 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from skewless.cli import options
+from skewless.cli.page import MaskKeys, Page, open_page
 from skewless.cli.run_table import print_report, show_batch
 from skewless.cli.watch import open_sinks
 from skewless.errors import ConfigurationError, SetupError, SkewlessError
@@ -25,6 +28,7 @@ if TYPE_CHECKING:  # PySpark is an extra, and slow to import
     from pyspark.sql import SparkSession
 
     from skewless.observing import BatchMetrics, Query, Sink
+    from skewless.runner.config.job import Job
     from skewless.runner.pipeline import Pipeline
     from skewless.runner.run_report import RunReport
 
@@ -189,6 +193,8 @@ def run_command(
             help="Directory of the ledger: the load of each micro-batch, for `skewless watch`.",
         ),
     ] = None,
+    page: Page = None,
+    mask_keys: MaskKeys = False,
 ) -> None:
     """Count the rows of a stream or of files per key on Spark, or compute something else per key (--app).
 
@@ -209,11 +215,12 @@ def run_command(
     with ExitStack() as stack:
         try:
             sinks = open_sinks(stack, observer.influx, observer.prometheus, log=observer.log)
+            pipeline = _with_page(stack, job)
             session = stack.enter_context(
                 spark_session(spark.master, spark.log, quick=job.pipeline.is_short, **job.spark_settings)
             )
             report = run_with_progress(
-                job.pipeline, session, shown=job.shows, metrics=partial(_write_metrics, job.query, sinks)
+                pipeline, session, shown=job.shows, metrics=partial(_write_metrics, job.query, sinks)
             )
         except SkewlessError as error:
             raise job.place(error) from error
@@ -223,6 +230,20 @@ def run_command(
         print_report(report)
     if report.exact is False:
         raise typer.Exit(1)
+
+
+def _with_page(stack: ExitStack, job: Job) -> Pipeline:
+    """Serve the page of a run if it is to have one, and return the pipeline with the ledger that the page reads."""
+    observer, pipeline = job.definition.observer, job.pipeline
+    if observer.page is None:
+        return pipeline
+    if pipeline.ledger is None and pipeline.checkpoint is not None:
+        ledger = f"{pipeline.checkpoint}/ledger"
+    else:
+        ledger = pipeline.ledger or f"{stack.enter_context(TemporaryDirectory(prefix='skewless-'))}/ledger"
+        pipeline = replace(pipeline, ledger=ledger)
+    open_page(stack, ledger, observer.page, job.query.name, mask_keys=observer.mask_keys)
+    return pipeline
 
 
 def given_flags(context: typer.Context) -> dict[str, Any]:

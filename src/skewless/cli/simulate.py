@@ -30,6 +30,7 @@ def simulate_command(
     poisson: options.Poisson = False,
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
+    queue: options.Queue = None,
     seed: options.Seed = 0,
     substreams: options.Substreams = None,
     state_s: options.StateS = None,
@@ -54,6 +55,7 @@ def simulate_command(
         batch_ms=batch_ms,
         seed=seed,
         state=options.make_state(substreams, state_s, move_ms, handoff),
+        queue=queue,
         settings=settings,
     )
     with options.progress_bar() as progress:
@@ -77,6 +79,13 @@ def _state_rows(state: StateResult) -> dict[str, str]:
     }
 
 
+def _waiting(result: Result) -> str:
+    waited_s = result.waited_s or [0.0]
+    mean, longest = sum(waited_s) / len(waited_s), max(waited_s)
+    percent = 100 * mean * result.throughput / result.tuples
+    return f"{mean:,.1f} s each, {longest:,.1f} s at most: {percent:.1f} % of the time"
+
+
 def _print(result: Result) -> None:
     table = Table(title=f"{result.grouping} on {result.stream}", show_header=False, title_justify="left")
     rows = {
@@ -90,6 +99,7 @@ def _print(result: Result) -> None:
         "throughput": f"{result.throughput:,.0f} tuples/s",
         f"latency {' / '.join(result.latency_ms)}": " / ".join(f"{time:,.1f}" for time in result.latency_ms.values())
         + " ms",
+        **({} if result.waited_s is None else {"sources wait": _waiting(result)}),
         **({} if result.state is None else _state_rows(result.state)),
         "routing speed": f"{result.routing_mtps:,.0f} M tuples/s",
         **({"remark": result.remark} if result.remark else {}),

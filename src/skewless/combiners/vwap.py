@@ -48,7 +48,8 @@ class Vwap(Combiner):
         prices, volumes = columns
         if prices.null_count or volumes.null_count:
             traded = np.asarray(prices.is_valid()) & np.asarray(volumes.is_valid())
-            groups, prices, volumes = groups[traded], prices.filter(traded), volumes.filter(traded)
+            mask = pa.array(traded)
+            groups, prices, volumes = groups[traded], prices.filter(mask), volumes.filter(mask)
         with np.errstate(over="ignore", invalid="ignore"):  # infinities come out as in Spark, without a word
             turnover = doubles_of(prices) * doubles_of(volumes)
         return [

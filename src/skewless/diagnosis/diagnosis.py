@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from skewless import notebook
 from skewless.combiners import Combiner
 from skewless.diagnosis.key_distribution import Drawn, KeyDistribution, draw
 from skewless.diagnosis.map_side import aggregate_name, combined_on_the_map_side
@@ -167,6 +168,29 @@ class Diagnosis:
             )
         lines = [self.heading, *keys, "", *table, "", self.basis, *filter(None, [self.windows])]
         return "\n".join([*lines, f"Verdict: {self.verdict}", self.reason])
+
+    def _repr_html_(self) -> str:
+        keys = [[hot.name, f"{100 * hot.share:.2f} %", f"{hot.rows:,}"] for hot in self.hottest]
+        heads = ("grouping", "stage time", "speed-up", "λ %", "dist_cost")
+        ways = [
+            [
+                one.grouping,
+                f"{one.stage_time:.2f}",
+                f"{one.speed_up:.2f}",
+                f"{one.imbalance:.1f}",
+                f"{one.dist_cost:.2f}",
+            ]
+            for one in self.predictions
+        ]
+        return "".join(
+            [
+                notebook.paragraph(self.heading),
+                notebook.table(["hottest keys", "share", "rows"], keys, [hot.share for hot in self.hottest]),
+                notebook.table(heads, ways, [one.stage_time for one in self.predictions]),
+                *(notebook.paragraph(line) for line in (self.basis, self.windows) if line),
+                notebook.paragraph(f"Verdict: {self.verdict}. {self.reason}"),
+            ]
+        )
 
 
 def diagnose(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from skewless import notebook
 from skewless.salting.join_plan import JoinPlan
 from skewless.salting.join_planner import made
 from skewless.salting.slots import landings_of_salts
@@ -122,6 +123,24 @@ class JoinDiagnosis:
             f"{one.way:10} {one.largest:>12.2f} {one.speed_up:>9.2f} {one.copied:>9.2%}" for one in self.predictions
         ]
         return "\n".join([*lines, "", f"Verdict: {self.verdict}", self.reason])
+
+    def _repr_html_(self) -> str:
+        keys = [
+            [hot.name, f"{hot.left:,}", f"{hot.right:,}", f"{hot.made:,}", f"{hot.share:.2%}"] for hot in self.hottest
+        ]
+        ways = [[one.way, f"{one.largest:.2f}", f"{one.speed_up:.2f}", f"{one.copied:.2%}"] for one in self.predictions]
+        return "".join(
+            [
+                notebook.paragraph(self.heading),
+                notebook.table(
+                    ["hottest keys", "left", "right", "makes", "share"], keys, [hot.share for hot in self.hottest]
+                ),
+                notebook.table(
+                    ["way", "largest task", "speed-up", "copied"], ways, [one.largest for one in self.predictions]
+                ),
+                notebook.paragraph(f"Verdict: {self.verdict}. {self.reason}"),
+            ]
+        )
 
 
 def diagnose_plan(plan: JoinPlan, *, label: str, top: int = 10, broadcasts: bool = False) -> JoinDiagnosis:

@@ -1,0 +1,122 @@
+"""The page of `benchmarks/table.py`: a table, a plot, and what is lost, from measured seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+_SLOWER: Final = 1.05
+"""A way is slower if its median is more than five percent above."""
+
+_STYLE: Final = """<style>
+  text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
+  .note { fill: #59636e; }
+  .plain { fill: #8c959f; } .hand { fill: #d29922; }
+  .line { stroke: #59636e; stroke-dasharray: 4 3; }
+  @media (prefers-color-scheme: dark) { text { fill: #f0f6fc; } .note { fill: #a9b4bf; } .line { stroke: #a9b4bf; } }
+</style>"""
+
+
+def ratios(row: dict[str, Any], way: str) -> list[float] | None:
+    """Return how many times as long as skewless a way took, run by run; None where there is no such way."""
+    seconds = row["seconds"]
+    if way not in seconds:
+        return None
+    return [theirs / ours for theirs, ours in zip(seconds[way], seconds["skewless"], strict=True)]
+
+
+def write_page(report: dict[str, Any], folder: Path) -> None:
+    """Write `index.md` and `table.svg`."""
+    rows = report["rows"]
+    made = ", ".join(f"{name} {value}" for name, value in report["made"].items())
+    share = "" if report["share"] == 1 else f" **On {report['share']:.0%} of the rows that a full run has.**"
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `make benchmarks`; do not edit. Plain Spark has adaptive execution on, *by hand* is what people write",
+        f"(a random salt, mostly), one after the other in the same run, {report['runs']} times. Planning is part of",
+        "the time. Seconds are medians; ratios say how many times as long as skewless a way takes (median, lowest to",
+        f"highest), so **above 1 skewless is faster**. {report['workers']} workers; {made}.{share}",
+        "",
+        "What was measured in more detail, and with which command, is in [another page](../benchmarks.md).",
+        "",
+        "![How many times as long as skewless plain Spark and salting by hand take](table.svg)",
+        "",
+        "## Where skewless loses",
+        "",
+        *_losses(rows),
+        "",
+        "## The table",
+        "",
+        "| | skew | rows | skewless, s | plain Spark | by hand |",
+        "|---|---|--:|--:|--:|--:|",
+        *(_line(row) for row in rows),
+        "",
+        *(f"- **{title}**: {remark}" for title, remark in _remarks(rows).items()),
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.md").write_text("\n".join(lines).rstrip() + "\n")
+    (folder / "table.svg").write_text(_plot(rows))
+
+
+def _losses(rows: list[dict[str, Any]]) -> list[str]:
+    lost = []
+    for row in rows:
+        for way, name in (("plain", "plain Spark"), ("by hand", "salting by hand")):
+            found = ratios(row, way)
+            if found is None:
+                continue
+            of = median(found)
+            limit = 1 / _SLOWER if way == "plain" or row["skew"] == "no skew" else 1.0
+            if of < limit:
+                remark = f" {row['remark']}" if row["remark"] else ""
+                lost.append(f"- {row['title']}, {row['skew']}: {1 / of:.2f} times as long as {name}.{remark}")
+    nowhere = (
+        "Nowhere: no row is slower than plain Spark by more than 5 %, and no skewed row slower than salting by hand."
+    )
+    return lost or [nowhere]
+
+
+def _line(row: dict[str, Any]) -> str:
+    cells = [row["title"], row["skew"], f"{row['rows']:,}", f"{median(row['seconds']['skewless']):.2f}"]
+    for way in ("plain", "by hand"):
+        found = ratios(row, way)
+        if found is None:
+            cells.append("-")
+            continue
+        of = median(found)
+        shown = f"{of:.2f}" if of >= 1 / _SLOWER else f"**{of:.2f}**"
+        cells.append(f"{shown} ({min(found):.2f} to {max(found):.2f})")
+    return f"| {' | '.join(cells)} |"
+
+
+def _remarks(rows: list[dict[str, Any]]) -> dict[str, str]:
+    return {row["title"]: row["remark"] for row in rows if row["remark"]}
+
+
+def _plot(rows: list[dict[str, Any]]) -> str:
+    """Draw the ratios as bars, on a scale that ends at the largest."""
+    left, width, height = 420, 420, 34
+    largest = max(
+        [2.0, *(median(found) for row in rows for way in ("plain", "by hand") if (found := ratios(row, way)))]
+    )
+    total = 40 + height * len(rows)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 920 {total}" width="920" height="{total}" role="img">',
+        "<title>How many times as long as skewless plain Spark and salting by hand take</title>",
+        _STYLE,
+        f'<text x="{left}" y="16" class="note">plain Spark (grey), by hand (yellow), as multiples of skewless</text>',
+    ]
+    for number, row in enumerate(rows):
+        y = 30 + number * height
+        parts.append(f'<text x="{left - 10}" y="{y + 17}" text-anchor="end">{row["title"]}, {row["skew"]}</text>')
+        for place, (way, kind) in enumerate((("plain", "plain"), ("by hand", "hand"))):
+            if (found := ratios(row, way)) is not None:
+                of = median(found)
+                end, top = width * of / largest, y + 3 + place * 13
+                parts.append(f'<rect class="{kind}" x="{left}" y="{top}" width="{end:.1f}" height="11" rx="2"/>')
+                parts.append(f'<text x="{left + end + 6:.1f}" y="{top + 10}" class="note">{of:.2f}</text>')
+    one = left + width / largest
+    parts.append(f'<path class="line" d="M{one:.1f} 24V{total - 4}"/>')
+    return "\n".join([*parts, "</svg>", ""])
