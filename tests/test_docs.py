@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from services.ipython import Notebook
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -64,6 +66,7 @@ def test_the_python_blocks_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     names = examples(spark)
     prepare(page, tmp_path, names)
+    Notebook(monkeypatch)
     try:
         for block in blocks(page):
             here = re.sub(r'"/(shared|tmp)/', f'"{tmp_path}/', block)

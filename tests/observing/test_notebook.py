@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
 from services.batches import write_batches
+from services.ipython import Notebook
 from services.standalone import wait_for
 from skewless import Ledger, Observer, watch
 from skewless.errors import ConfigurationError, SetupError
@@ -20,17 +21,6 @@ def ledger(tmp_path: Path) -> Ledger:
     ledger = Ledger(uri=str(tmp_path / "clicks"))
     write_batches(ledger, [[30, 10], [20, 20]], hot="<script>alert(1)</script>")
     return ledger
-
-
-class Notebook:
-    """Stands in for IPython's display."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.shown: list[str] = []
-        module = ModuleType("IPython.display")
-        vars(module).update(HTML=str, display=lambda *_, **__: SimpleNamespace(update=self.shown.append))
-        monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
-        monkeypatch.setitem(sys.modules, "IPython.display", module)
 
 
 def test_charts_are_drawn_again_when_a_batch_ends(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ def test_every_worker_has_a_slot(workers: int) -> None:
     assert landings(slots(workers).astype(np.uint64), workers).tolist() == list(range(workers))
 
 
+@pytest.mark.spark
 def test_homes_are_where_spark_sends_the_rows(spark: SparkSession) -> None:
     hashes = np.random.default_rng(3).integers(0, 2**64, 500, dtype=np.uint64)
     salt = make_salt(9)
@@ -27,6 +29,7 @@ def test_homes_are_where_spark_sends_the_rows(spark: SparkSession) -> None:
     assert dict(map(tuple, sent)) == expected
 
 
+@pytest.mark.spark
 def test_a_slot_after_other_columns_is_hashed_with_their_hash_as_the_seed(spark: SparkSession) -> None:
     # whatever the types of these columns are; and a null slot leaves a row where the other columns send it
     texts = "concat('k', id) AS a", "cast(id AS decimal(30, 3)) AS b", "cast(id % 9 AS int) AS s"

@@ -11,6 +11,8 @@ from skewless.spark import sampling
 from skewless.spark.sampling import affordable, estimated_rows, rows_of_inputs, sampled
 from skewless.spark.versions import to_table
 
+pytestmark = pytest.mark.spark
+
 
 def test_spark_knows_how_many_rows_there_are(spark: SparkSession) -> None:
     df = spark.range(60_000)

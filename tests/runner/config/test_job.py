@@ -493,5 +493,6 @@ def test_what_is_commented_out_in_it_is_right() -> None:
         once[f"{sum(one.startswith('[') for one in lines[:number])}.{key}"] = line
     values = tomllib.loads("\n".join(once.values()))
     assert set(values) == {"app", "window", "watermark", "batch", "follow", "trigger", "checkpoint", "ledger", "verify",
-                           "seed", "source", "sql", "combine", "grouping", "sink", "observer", "spark"}  # fmt: skip
+                           "seed", "source", "join", "sql", "combine", "grouping", "sink", "observer",
+                           "spark"}  # fmt: skip
     Definition.model_validate(values)
