@@ -99,7 +99,7 @@ def _page(found: Sequence[Finding], results: Results, preset: Preset) -> str:
 
 
 def _opening(found: Sequence[Finding]) -> str:
-    """Say what a reader wants to know first: what holds, what does not, why."""
+    """Return what a reader wants to know first: what holds, what does not, why."""
     verdicts = Counter(one.outcome.verdict for one in found)
     kinds = ", ".join(f"{verdicts[verdict]} {verdict.value}" for verdict in Verdict if verdicts[verdict])
     failed = [

@@ -89,10 +89,15 @@ class Operator:
 
 def read_plan(df: DataFrame) -> PhysicalPlan:
     """Return the physical plan of a DataFrame."""
+    return parse_plan(plan_text(printed_plan(df, "simple")), is_streaming=df.isStreaming)
+
+
+def printed_plan(df: DataFrame, mode: str) -> str:
+    """Return what `DataFrame.explain` prints: the only way to the plan that classic Spark and Spark Connect share."""
     text = io.StringIO()
-    with redirect_stdout(text):  # the only way to the plan that classic Spark and Spark Connect share
-        df.explain(mode="simple")
-    return parse_plan(plan_text(text.getvalue()), is_streaming=df.isStreaming)
+    with redirect_stdout(text):
+        df.explain(mode=mode)
+    return text.getvalue()
 
 
 def parse_plan(text: str, *, is_streaming: bool = False) -> PhysicalPlan:

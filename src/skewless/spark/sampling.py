@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
+
+from skewless.spark.physical_plan import printed_plan
 
 SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
@@ -50,10 +50,7 @@ def affordable(df: DataFrame, sample: float) -> float:
 
 def estimated_rows(df: DataFrame) -> float:
     """Return how many rows the largest input of a query has, or at most has, as far as Spark knows; else 0."""
-    text = io.StringIO()
-    with redirect_stdout(text):
-        df.explain(mode="cost")
-    return rows_of_inputs(text.getvalue())
+    return rows_of_inputs(printed_plan(df, "cost"))
 
 
 def rows_of_inputs(text: str) -> float:

@@ -77,7 +77,7 @@ def _expect_printed(rows: Rows) -> Iterator[Check]:
 
 
 def _a_quarter(rows: Rows) -> str:
-    """Say what dist_cost depends on."""
+    """Return what dist_cost depends on."""
     found = rows.where(engine=SIMULATED, data=STAND_IN, queue=1_024, sources=10)
     cost, tuples = found.by("grouping", "value", metric="dist_cost"), found[0]["tuples"]
     return (
@@ -91,7 +91,7 @@ def _a_quarter(rows: Rows) -> str:
 
 
 def _range(rows: Rows) -> str:
-    """Say how much the throughput of DKG depends on what the paper leaves open."""
+    """Return how much the throughput of DKG depends on what the paper leaves open."""
     found = rows.where(engine=SIMULATED, data=STAND_IN, metric="throughput", grouping=(DKG, *VARIANTS))
     rates = [row["value"] for row in found.where(grouping=DKG)]
     variants = ", ".join(

@@ -105,7 +105,7 @@ def _expect_simulated(rows: Rows) -> Iterator[Check]:
 
 
 def _old_keys(rows: Rows) -> str:
-    """Say where the workers per key come from."""
+    """Return where the workers per key come from."""
     cost = curves(rows, "dist_cost", "skew")
     dkg, pkg, paper = cost[DKG], cost["partial_key"], cost["dynamic_key, paper"]
     worst = max((skew for skew in dkg if skew <= 90), key=lambda skew: dkg[skew] / pkg[skew])

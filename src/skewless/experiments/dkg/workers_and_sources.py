@@ -66,7 +66,7 @@ def _expect_order(rows: Rows, parameter: str, value: int) -> Iterator[Check]:
 
 
 def _one_more_a_minute(rows: Rows) -> str:
-    """Say what more workers do to DKG in a closed loop."""
+    """Return what more workers do to DKG in a closed loop."""
     latency = curves(rows, "latency_ms", "workers")
     dkg, pkg = latency[DKG], latency["partial_key"]
     times = ", ".join(f"{dkg[workers] / 1_000:,.0f} s with {workers} workers" for workers in _WORKERS)
@@ -82,7 +82,7 @@ def _one_more_a_minute(rows: Rows) -> str:
 
 
 def _routers(rows: Rows) -> str:
-    """Say what the sources are here."""
+    """Return what the sources are here."""
     found = rows.by("sources", "value", grouping=DKG, metric="throughput")
     rates = ", ".join(f"{rate:,.0f} from {sources}" for sources, rate in found.items())
     return (

@@ -120,7 +120,7 @@ def expect(rows: Rows) -> Iterator[Check]:
 
 
 def _short_pauses(rows: Rows) -> str:
-    """Say how long tuples wait with each."""
+    """Return how long tuples wait with each."""
     longest, p95 = _latencies(rows, "max"), _latencies(rows, "p95")
     ratios = ", ".join(f"{letters} {longest[name] / p95[name]:,.0f}" for name, letters in MOVING.items())
     return (
@@ -130,7 +130,7 @@ def _short_pauses(rows: Rows) -> str:
 
 
 def _moves_nearly_all(rows: Rows) -> str:
-    """Say how much UHLB moves."""
+    """Return how much UHLB moves."""
     moved = rows.where(grouping=REDRAWN, handoff="stop")[0]["amortised_percent"]
     return (
         f"With a function drawn anew UHLB moves {moved:.0f} % of the state after each window, not a quarter, and all "

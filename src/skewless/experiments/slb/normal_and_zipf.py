@@ -90,7 +90,7 @@ def expect(rows: Rows) -> Iterator[Check]:
 
 
 def _less_uneven(rows: Rows) -> str:
-    """Say how uneven the printed algorithm is here."""
+    """Return how uneven the printed algorithm is here."""
     ours, least = _by_stream(rows, CLB, "variance"), _by_stream(rows, CLB, "least")
     found = "; ".join(f"{ours[stream]:.3g} on {stream}, {mean:.3g} printed" for stream, (mean, _) in _PRINTED.items())
     return (

@@ -77,7 +77,7 @@ def _fluctuations(rows: Rows) -> dict[str, float]:
 
 
 def _first_windows(rows: Rows) -> str:
-    """Say how much each fluctuates, and why."""
+    """Return how much each fluctuates, and why."""
     found = _fluctuations(rows)
     numbers = ", ".join(f"{letters} {found[name]:.2f}" for name, letters in _LETTERS.items())
     return (

@@ -67,7 +67,7 @@ def _totals(rows: Rows, metric: str, *, faster: int = 1) -> dict[str, float]:
 
 
 def _of_substreams(rows: Rows) -> str:
-    """Say what the variances depend on: the sizes of substreams, of which the paper says nothing."""
+    """Return what the variances depend on: the sizes of substreams, of which the paper says nothing."""
     ours = _totals(rows, "variance")
     load = _TWEETS / _MINUTES / 10
     equal = 100 * (load / 10) ** 2 * 0.1 * 0.9
@@ -82,7 +82,7 @@ def _of_substreams(rows: Rows) -> str:
 
 
 def _of_printed_clb(rows: Rows) -> str:
-    """Say what Algorithm 2 as printed does, and what it does levelled."""
+    """Return what Algorithm 2 as printed does, and what it does levelled."""
     ours = _totals(rows, "variance")
     return (
         f"As printed, CLB leaves most substreams on one worker: {ours[CLB]:.3g}, and with mean loads "
@@ -92,7 +92,7 @@ def _of_printed_clb(rows: Rows) -> str:
 
 
 def _of_eager(rows: Rows) -> str:
-    """Say how much ELB moves."""
+    """Return how much ELB moves."""
     moved, ours = _totals(rows, "moved_percent"), _totals(rows, "variance")
     paper = _totals(_IMBALANCE, "variance")
     return (
