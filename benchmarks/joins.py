@@ -32,6 +32,7 @@ from skewless.spark.deploy.session import make_session
 _WORKERS: Final = 16
 _SALTS: Final = 16
 _HOT: Final = 10  # keys that are broadcast
+_WARM_UPS: Final = 4  # of each way, without work: Java compiles what it runs often
 _TUNED: Final = {
     "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "256k",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "256k",
@@ -93,16 +94,16 @@ def measured(
     """Return the best time of each way, its ratio to skewless, and how even the joined rows were."""
     report: dict[str, Any] = {}
     seconds: dict[str, float] = {}
-    for run in range(runs):
+    for run in range(-_WARM_UPS, runs):
         for name in names:
             start = time.perf_counter()
             joined = WAYS[name](left, right, on)
-            worked = joined.select(sf.lit(1)).mapInArrow(sleeping(micros), "rows bigint")
+            worked = joined.select(sf.lit(1)).mapInArrow(sleeping(micros if run >= 0 else 0), "rows bigint")
             loads = [row["rows"] for row in worked.collect()]
             taken = time.perf_counter() - start
             for setting in _TUNED if name == "tuned" else ():
                 left.sparkSession.conf.unset(setting)
-            if run or runs == 1:  # the first run warms up
+            if run >= 0:
                 seconds[name] = min(seconds.get(name, taken), taken)
             loads += [0] * (_WORKERS - len(loads))
             mean = sum(loads) / _WORKERS
@@ -143,11 +144,11 @@ class Cases:
     def hot(self) -> Iterator[tuple[str, dict[str, Any]]]:
         left = self.stored("left", self.skewed(800_000, 200_000, 0.8))
         right = self.stored("right", self.unique(200_000))
-        yield (
-            "one key of 80 %, 800,000 x 200,000 rows, 60 µs a row",
-            measured(left, right, ["k"], micros=60, runs=self._runs),
-        )
-        yield "the same without work", measured(left, right, ["k"], micros=0, runs=self._runs)
+        for micros in (0, 60, 150):
+            yield (
+                f"one key of 80 %, 800,000 x 200,000 rows, {micros} µs a row",
+                measured(left, right, ["k"], micros=micros, runs=self._runs),
+            )
 
     def both(self) -> Iterator[tuple[str, dict[str, Any]]]:
         left = self.stored("left", self.skewed(1_000_000, 1_000_000, 0.0).unionAll(self.only(10_000)))
@@ -189,7 +190,7 @@ class Cases:
             right = self.stored("right", self.unique(1_000_000 * millions))
             yield (
                 f"no skew, {4 * millions} x {millions} million rows, no work",
-                measured(left, right, ["k"], micros=0, runs=self._runs + 1, names=("plain", "skewless")),
+                measured(left, right, ["k"], micros=0, runs=self._runs, names=("plain", "skewless")),
             )
 
     def real(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -213,7 +214,7 @@ def main() -> None:
     names = ("hot", "both", "zipf", "columns", "even", "real")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=f"of {', '.join(names)}; default: all")
-    parser.add_argument("--runs", type=int, default=2, help="runs of each way, of which the first warms up")
+    parser.add_argument("--runs", type=int, default=2, help="counted runs of each way, after some that warm up")
     parser.add_argument("--data", help="directory of the real files")
     arguments = parser.parse_args()
     settings = {

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from skewless.spark.deploy.session import make_session
 from skewless.windows import Lag, Rank, RowNumber, Running, WindowFunction
 
 _WORKERS: Final = 8
+_WARM_UPS: Final = 4  # of each way, without work: Java compiles what it runs often
 _FUNCTIONS: Final[dict[str, dict[str, WindowFunction]]] = {
     "row_number, running sum": {"n": RowNumber(), "total": Running(Sum("value"), frame="rows")},
     "rank, lag": {"r": Rank(), "before": Lag("value")},
@@ -41,6 +43,9 @@ _KEYS: Final = {
     "no skew": "CAST(1000 * rand(1) AS bigint)",
     "10^6 partitions": "CAST(1000000 * rand(1) AS bigint)",
 }
+
+
+Way = Callable[[DataFrame, dict[str, WindowFunction]], DataFrame]
 
 
 def plain(df: DataFrame, functions: dict[str, WindowFunction]) -> DataFrame:
@@ -158,16 +163,15 @@ def simulated(measure: Measure, rows: int, skews: dict[str, str]) -> Iterator[tu
     for skew, key in skews.items():
         with tempfile.TemporaryDirectory() as folder:
             df = rows_of(measure.spark, folder, rows, key)
-            functions = _FUNCTIONS["row_number, running sum"]
 
-            def slow(result: DataFrame) -> None:
+            def slow(way: Way, micros: float, df: DataFrame = df) -> None:
+                result = way(df, _FUNCTIONS["row_number, running sum"])
                 noop(result.mapInArrow(slowly(micros), result.schema))
 
-            ways: dict[str, Any] = {
-                "Window": lambda df=df, slow=slow, functions=functions: slow(plain(df, functions)),
-                "over": lambda df=df, slow=slow, functions=functions: slow(cut(df, functions)),
-            }
-            report = measure.compare(ways)
+            for _ in range(_WARM_UPS):
+                slow(plain, 0)
+                slow(cut, 0)
+            report = measure.compare({"Window": partial(slow, plain, micros), "over": partial(slow, cut, micros)})
             report["speed-up"] = round(1 / report["over"]["ratio"], 2)
             yield f"{rows:,} rows, {skew}, {micros:.0f} microseconds a row", report
 
