@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help
 .PHONY: help setup services demo test test-all test-versions checks lint types imports classes kernels docs versions unit \
-  format bench benchmarks notebooks experiments wheel release-check lock clean
+  format mutants bench benchmarks notebooks experiments wheel release-check lock clean
 
 # What runs on every version of Spark: batch jobs and Connect. Tests of what a version lacks skip themselves there.
 ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_spark exactness explain group_api group_batch \
@@ -72,6 +72,11 @@ kernels: setup
 
 unit: services classes kernels
 	$(PYTEST)
+
+N ?= 200
+SEED ?= 0
+mutants: setup kernels ## Change the source in N places (of seed SEED), one at a time: how many changes do the tests notice?
+	$(BIN)/python scripts/mutants.py --sample $(N) --seed $(SEED)
 
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .

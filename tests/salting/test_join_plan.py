@@ -61,6 +61,18 @@ def test_salts_are_different_and_land_where_they_should(key_hash: int, workers: 
     assert landings_of_salts(np.array(salts, dtype=np.int64), np.array([key_hash]), workers).tolist() == wanted
 
 
+def test_a_key_that_stays_too_large_has_a_remark_that_says_why() -> None:
+    many, few, others = (3.2e6, 2.0), (2.0, 3.2e6), (8e5, 1e6, 8e5)
+    assert counted([many], 16, others=others).planned().remark == ""
+    assert counted([many], 16, others=others, how="left", cuts="left").planned().remark == ""
+    stuck = counted([few], 16, others=others, how="left", cuts="left").planned()
+    assert (
+        stuck.remark == "1 key too large for a worker, and not cut further: this join can be cut on its left side only"
+    )
+    assert stuck.remark in str(stuck)
+    assert "at most 0 % of the rows may be copied" in counted([many], 16, others=others, max_copies=0).planned().remark
+
+
 def test_a_key_that_is_hot_on_one_side_is_cut_there_and_costs_few_copies() -> None:
     plan = counted([(3.2e6, 1.0)], 16, others=(8e5, 1e6, 8e5)).planned()
     assert overload(plan) < 0.01

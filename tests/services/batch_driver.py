@@ -5,9 +5,9 @@ Its argument is the cluster: `master`, with options `java` for the executors, `a
 answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
 `stream` to count the first hundred tuples of a named stream too; `variance` for a combiner that Spark cannot merge
 itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
-`windows` for window functions over hot keys; `join` for a join by them, of that type; `cost_ms` and `ledger` to slow
-down the reduce side and to follow its progress from outside; `unguarded` to switch off the retry guards: `"always"`, or
-`"later"`, when the operator has found them on.
+`windows` for window functions over hot keys; `join` for a join by them, of that type; `cost_ms`, and `ledger` or
+`progress`, to slow down the reduce side and to follow it from outside; `unguarded` to switch off the retry guards:
+`"always"`, or `"later"`, when the operator has found them on.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
@@ -121,7 +124,7 @@ def answer(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     if "windows" in options:
         found |= {"windows": windows_of(df.select("k", "v"), options["workers"])}
     if "join" in options:
-        found |= {"join": join_of(df.select("k", "v"), options["join"], options["workers"])}
+        found |= {"join": join_of(df.select("k", "v"), options)}
     return found | ({"streamed": count_stream(spark, options["stream"])} if "stream" in options else {})
 
 
@@ -137,14 +140,31 @@ def windows_of(df: DataFrame, workers: int) -> dict[str, Any]:
     return {"cuts": ordered.plan.n_cuts, "wrong": result.exceptAll(expected).count(), "rows": result.count()}
 
 
-def join_of(df: DataFrame, how: str, workers: int) -> dict[str, Any]:
+def join_of(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
     """Join by a key that is hot on both sides, cut and with Spark's own join."""
+    how, workers = options["join"], options["workers"]
     df.sparkSession.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     right = df.where("v % 150 < 2").selectExpr("k", "v AS w")
     plan = plan_join(df, right, "k", how, workers=workers, sample=1.0)
     result, expected = join(df, right, "k", how, workers=workers, learn_from=plan), df.join(right, "k", how)
-    wrong = result.exceptAll(expected).count() + expected.exceptAll(result).count()
-    return {"cuts": len(plan.keys), "wrong": wrong, "rows": expected.count()}
+    if "progress" in options:
+        result = result.mapInArrow(slowly(options["cost_ms"], options["progress"]), result.schema)
+    found, own = (Counter(map(tuple, rows.collect())) for rows in (result, expected))
+    return {"cuts": len(plan.keys), "wrong": ((found - own) + (own - found)).total(), "rows": own.total()}
+
+
+def slowly(cost_ms: float, progress: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return work that takes time for every row, and leaves a file of each task that is done."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time.sleep(batch.num_rows * cost_ms / 1000)
+            yield batch
+        context = TaskContext.get()
+        assert context is not None
+        (Path(progress) / f"task-{context.partitionId()}-{context.attemptNumber()}-{time.time_ns()}").touch()
+
+    return work
 
 
 def count_stream(spark: SparkSession, name: str) -> int:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,22 +152,46 @@ def count_with_a_lost_executor(
     question = {"groupings": [grouping], "rows": 2400, "workers": 6, "seed": seed, "unguarded": unguarded}
     answer = application.ask({**question, "shuffled": True, "cost_ms": 2.0, "ledger": str(ledger)})
 
+    done = lose_an_executor(cluster, application, lambda: set(ledger.glob("*/worker-*.npz")), of=6)
+    result = answer()
+    if unguarded == "never":  # what was done before the kill was done again: Spark saw other rows come
+        log = application.log.read_text(errors="replace")
+        assert all(file.stat().st_mtime_ns > then for file, then in done.items()), log[-4000:]
+    return counts(result["counted"][grouping]["rows"]), counts(result["plain"])
+
+
+@pytest.mark.parametrize("how", ["left", *(pytest.param(how, marks=only_if_long) for how in ("inner", "full"))])
+def test_an_executor_lost_during_a_join_costs_no_row(
+    cluster: Cluster, application: Program, tmp_path: Path, how: str
+) -> None:
+    """Both sides come through a shuffle, and the rows of the hot key take turns among its pieces."""
+    question = {"groupings": [], "rows": 2400, "workers": 6, "seed": 1, "shuffled": True, "join": how}
+    answer = application.ask({**question, "cost_ms": 1.0, "progress": str(tmp_path)})
+    lose_an_executor(cluster, application, lambda: set(tmp_path.glob("task-*")), of=6)
+    joined = answer()["join"]
+    assert joined["cuts"]
+    assert joined["rows"] > 2400
+    assert joined["wrong"] == 0
+
+
+def lose_an_executor(
+    cluster: Cluster, application: Program, look: Callable[[], set[Path]], *, of: int
+) -> dict[Path, int]:
+    """Kill an executor when some tasks of the reduce side, not all, have left files; return these with their times."""
+
     def reducing() -> set[Path] | None:
         assert not application.has_ended(), application.log_tail()
-        done = set(ledger.glob("*/worker-*.npz"))
+        done = look()
         return done if len(done) >= 2 else None
 
     done = wait_for(reducing, "the first workers to be done", pause=0.02)
-    assert len(done) < 6, "the reduce side was over before the kill"
+    assert len(done) < of, "the reduce side was over before the kill"
     written = {file: file.stat().st_mtime_ns for file in done}
     before = cluster.executors()
     assert len(before) == 2, before
     victim = min(before, key=lambda pid: before[pid])
     kill(victim)
     wait_for(lambda: True if set(cluster.executors().values()) - set(before.values()) else None, "a new executor")
-    result = answer()
-    log = application.log.read_text(errors="replace")
-    assert f"Lost executor {before[victim]}" in log, log[-4000:]
-    if unguarded == "never":  # what was done before the kill was done again: Spark saw other rows come
-        assert all(file.stat().st_mtime_ns > then for file, then in written.items()), log[-4000:]
-    return counts(result["counted"][grouping]["rows"]), counts(result["plain"])
+    lost = f"Lost executor {before[victim]}"
+    wait_for(lambda: True if lost in application.log.read_text(errors="replace") else None, lost)
+    return written

@@ -217,7 +217,7 @@ def is_plain(joined: DataFrame) -> bool:
     return "skewless" not in "".join(read_plan(joined).nodes)
 
 
-def test_what_is_left_to_spark(spark: SparkSession) -> None:
+def test_what_is_left_to_spark(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     left, right = skewed(spark, rows=2_000)
     assert is_broadcast(left.join(right, "k"))
     assert is_plain(join(left, right, "k", workers=8))
@@ -228,10 +228,14 @@ def test_what_is_left_to_spark(spark: SparkSession) -> None:
         assert is_plain(join(left.withColumn("k", sf.col("v")), right, "k", workers=8))  # no key is hot
         assert is_plain(join(left, right, "k", workers=1))
         assert is_plain(join(left.limit(0), right, "k", workers=8))
+        assert not caplog.messages
         if SPARK >= (4, 0):
             one, two = with_collation(left), with_collation(right)
             assert is_plain(join(one, two, "k", workers=8))
-        assert is_plain(join(left, right, "k", "full", workers=8, condition=sf.col("v") < sf.col("w")))
+            assert "collation" in caplog.messages.pop()
+        for how, remark in (("full", "with a condition cannot be copied"), ("right", "on its right side only")):
+            assert is_plain(join(left, right, "k", how, workers=8, condition=sf.col("v") < sf.col("w")))
+            assert remark in caplog.messages.pop()
     finally:
         spark.conf.unset(THRESHOLD)
 

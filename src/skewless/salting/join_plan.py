@@ -276,7 +276,22 @@ class JoinPlan:
             f"{_counted(self.n_cut, 'key')} cut into {_counted(self.n_cells, 'cell')}; {nulls}"
             f"{100 * self.copies / max(self.rows, 1.0):.2g} % of the rows copied; "
             f"busiest worker {before:.1f} % above the mean with plain hashing and {after:.1f} % with this plan"
+            f"{'; ' if self.remark else ''}{self.remark}"
         )
+
+    @property
+    def remark(self) -> str:
+        """Why keys that are too large for a worker are not cut further; empty if there are none."""
+        limit = (1 + _WORTHWHILE) * float(self.costs.mean())
+        cells = (key.grid(self.workers).costs(key.left, key.right, self.how).max() for key in self.keys)
+        if not (n_large := sum(bool(cost > limit) for cost in cells)):
+            return ""
+        reason = (
+            f"at most {100 * self.max_copies:.3g} % of the rows may be copied"
+            if self.cuts == "both"
+            else f"this join can be cut on its {self.cuts} side only"
+        )
+        return f"{_counted(n_large, 'key')} too large for a worker, and not cut further: {reason}"
 
     def __str__(self) -> str:
         lines = [self._heading()]

@@ -7,6 +7,7 @@ same. Whatever it says, and whichever piece a row takes, every pair of rows meet
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from functools import reduce
@@ -36,6 +37,7 @@ from skewless.spark.salted_join import SaltedJoin
 from skewless.spark.sampling import SAMPLE
 from skewless.spark.versions import is_dataframe
 
+_log: Final = logging.getLogger(__name__)
 _JOIN: Final = re.compile(r"(\w*Join\w*|CartesianProduct)\b")
 
 
@@ -95,7 +97,10 @@ def join(
     _require_streams(sides, kind, learn_from)
     joining = Joining(left=sides[0], right=sides[1], how=kind, one_name=has_one_name(on), condition=condition)
     plain = joining.plain()
-    if n_workers == 1 or not are_comparable(sides) or (kind == "full" and condition is not None) or is_broadcast(plain):
+    if n_workers == 1 or is_broadcast(plain):
+        return plain
+    if reason := _reason_for_whole_keys(sides, kind, condition):
+        _log.warning("join: left to Spark, with every key whole: %s", reason)
         return plain
     cuts = cuts_of(kind, has_condition=condition is not None)
     if isinstance(learn_from, JoinPlan):
@@ -104,9 +109,20 @@ def join(
         counted = sides[0] if learn_from is None else Side(name="left", original=learn_from, on=sides[0].on)
         counting = Counting(left=counted, right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed)
         plan = counting.plan(sample, max_copies)
+    if plan.remark:
+        _log.warning("join: %s", plan.remark)
     if plan.is_empty and not plan.spreads_nulls:
         return plain
     return joining.salted(plan, seed)
+
+
+def _reason_for_whole_keys(sides: tuple[Side, Side], how: JoinType, condition: Column | None) -> str:
+    """Return why no key can be cut; empty if keys can be."""
+    if not are_comparable(sides):
+        return "only Spark itself can compare keys with this collation; cast them to string, or to UTF8_LCASE"
+    if how == "full" and condition is not None:
+        return "a row of a full outer join with a condition cannot be copied; filter the sides before if you can"
+    return ""
 
 
 def is_broadcast(joined: DataFrame) -> bool:

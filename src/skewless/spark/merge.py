@@ -3,7 +3,9 @@
 Spark merges natively what it can (`native_merge`), in its own state store when it streams. Other states are merged in
 Python: in a batch job Spark gathers the states of each group, in a stream there is a function with state per group. The
 data of such a function pass through pandas, so keys, states and results travel as one binary column each: the bytes of
-an Arrow record batch with one row, which no conversion can change, and which run no code when they are read.
+Arrow record batches with one row each, which no conversion can change, and which run no code when they are read. The
+function is called for every group, so it seldom merges: it keeps the last few partials as they came, and results are
+made of these for many groups at a time.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ END: Final = "skewless_end"
 WATERMARK: Final = "spark.watermarkDelayMs"
 UTC: Final = pa.timestamp("us", "UTC")
 
-_RESULT: Final = "skewless_result"
 _STATES: Final = "skewless_gathered"
 _GROUP: Final = "skewless_group"
+
+_KEPT: Final = 8  # partials that a group keeps before they are merged
+_KEPT_BYTES: Final = 1 << 16  # and how large they may be: states of sketches are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +170,9 @@ def merge_stream(
         ends = WATERMARK in metadata
     timeout = GroupStateTimeout.EventTimeTimeout if ends else GroupStateTimeout.NoTimeout
     update = partial(merge_group, merger, by, output_mode, ends)
+    columns = [f"{_STATES} binary", *(f"{name} bigint" for name in (START, END) if name in by)]
     merged = partials.groupBy(*by).applyInPandasWithState(
-        update, f"{_RESULT} binary", "states binary", output_mode, timeout
+        update, ", ".join(columns), f"{_STATES} binary, n int", output_mode, timeout
     )
     return merged.mapInArrow(partial(unpack_results, merger), output)
 
@@ -179,9 +184,15 @@ def pack(rows: pa.Table) -> pa.Array:
     return pa.array((buffer.to_pybytes() for buffer in packed), pa.binary())
 
 
-def unpack(packed: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Turn what `pack` returned into rows again."""
-    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(row), schema) for row in packed], schema)
+def unpack(packed: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, list[int]]:
+    """Turn what `pack` returned into rows again, each with the number of its value; values may be joined before."""
+    batches, numbers = [], []
+    for number, content in enumerate(packed):
+        stream = pa.BufferReader(content)
+        while stream.tell() < len(content):
+            batches.append(pa.ipc.read_record_batch(stream, schema))
+            numbers.append(number)
+    return pa.Table.from_batches(batches, schema), numbers
 
 
 def merge_gathered(merger: Merger, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -212,36 +223,39 @@ def merge_group(
 
     Spark has filtered out what came too late. A window that the watermark has passed since then closes at once.
     """
-    partials = merger.partials(carried=merger.shown)
-    packed = [state.get[0]] if state.exists else []
+    held, n_held = state.get if state.exists else (b"", 0)
     if not state.hasTimedOut:
-        packed += [states for frame in frames for states in frame[PACKED]]
-    partials.add_states(unpack(packed, partials.state_schema))
-    bounds = [int(key[by.index(bound)]) if bound in by else 0 for bound in (START, END)]
-    end_ms = -(-bounds[1] // 1000)
+        arrived = [states for frame in frames for states in frame[PACKED]]
+        held, n_held = b"".join([held, *arrived]), n_held + len(arrived)
+        if n_held > 1 and (n_held > _KEPT or len(held) > _KEPT_BYTES):
+            partials = merger.partials(carried=merger.shown)
+            partials.add_states(unpack([held], partials.state_schema)[0])
+            held, n_held = pack(partials.states())[0].as_py(), 1
+    bounds = {bound: int(key[by.index(bound)]) for bound in (START, END) if bound in by}
+    end_ms = -(-bounds.get(END, 0) // 1000)
     is_over = state.hasTimedOut or (ends and end_ms <= state.getCurrentWatermarkMs())
     if is_over and state.exists:
         state.remove()
     elif not is_over:
-        state.update((pack(partials.states())[0].as_py(),))
+        state.update((held, n_held))
         if ends:  # a group times out when the watermark is greater, a window closes when it is equal as well
             state.setTimeoutTimestamp(max(1, end_ms - 1))
     if is_over if output_mode == "append" else not state.hasTimedOut:
-        result = partials.results()
-        for name, bound in zip((START, END), bounds, strict=True):
-            result = result.append_column(name, pa.array([bound]))
-        yield pd.DataFrame({_RESULT: [pack(result)[0].as_py()]})
+        yield pd.DataFrame({_STATES: [held], **{name: [bound] for name, bound in bounds.items()}})
 
 
 def unpack_results(merger: Merger, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn the packed results of `merge_group` into columns: keys, the window if there is one, results."""
-    bounds = [pa.field(name, pa.int64()) for name in (START, END)]
-    schema = pa.schema([*merger.partials(carried=merger.shown).result_schema, *bounds])
+    """Merge the states that `merge_group` returned into columns: keys, the window if there is one, results."""
+    group = pa.field(_GROUP, pa.int64())
+    schema = merger.partials(carried=merger.shown).state_schema
     for batch in batches:
-        rows = unpack(batch.column(_RESULT).to_pylist(), schema).combine_chunks()
+        partials = merger.partials([group], carried=merger.shown)
+        states, groups = unpack(batch.column(_STATES).to_pylist(), schema)
+        partials.add_states(states.append_column(group, pa.array(groups, pa.int64())))
+        rows = partials.results()  # in the order of the groups
         columns = {name: rows[name] for name in merger.shown}
         if merger.bound is not None:
-            times = [rows[name].combine_chunks().view(merger.bound) for name in (START, END)]
+            times = [batch.column(name).view(merger.bound) for name in (START, END)]
             columns[WINDOW] = pa.StructArray.from_arrays(times, names=["start", "end"])
         yield from pa.table({**columns, **{name: rows[name] for name in merger.combiners}}).to_batches()
 
