@@ -5,9 +5,9 @@ Its argument is the cluster: `master`, with options `java` for the executors, `a
 answer, both in JSON. A question has `groupings`, `rows`, `workers`; `python` for another interpreter of the executors;
 `stream` to count the first hundred tuples of a named stream too; `variance` for a combiner that Spark cannot merge
 itself; `seed` and `shuffled` for rows that come through a shuffle of their own, in an order that no two attempts share;
-`windows` for window functions over hot keys; `join` for a join by them, of that type; `cost_ms`, and `ledger` or
-`progress`, to slow down the reduce side and to follow it from outside; `unguarded` to switch off the retry guards:
-`"always"`, or `"later"`, when the operator has found them on.
+`windows` for window functions over hot keys; `join` for a join by them, of that type, `sample` for its plan; `cost_ms`,
+and `ledger` or `progress`, to slow down the reduce side and to follow it from outside; `unguarded` to switch off the
+retry guards: `"always"`, or `"later"`, when the operator has found them on.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def join_of(df: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
     how, workers = options["join"], options["workers"]
     df.sparkSession.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     right = df.where("v % 150 < 2").selectExpr("k", "v AS w")
-    plan = plan_join(df, right, "k", how, workers=workers, sample=1.0)
+    plan = plan_join(df, right, "k", how, workers=workers, sample=options.get("sample", 1.0))
     result, expected = join(df, right, "k", how, workers=workers, learn_from=plan), df.join(right, "k", how)
     if "progress" in options:
         result = result.mapInArrow(slowly(options["cost_ms"], options["progress"]), result.schema)

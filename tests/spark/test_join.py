@@ -399,7 +399,9 @@ def test_explain_and_diagnose(spark: SparkSession, capsys: pytest.CaptureFixture
         text = capsys.readouterr().out
         assert text.startswith("join by planned salting: intact")
         assert "1 key cut into 8 cells" in text
-        assert f"by key and salt, once a side, 8 workers; turns {TURNS}" in text
+        assert "by key and salt, once a side, 8 workers; turns follow row content" in text
+        explain(join(left.withColumn("v", sf.lit(1)), right, "k", workers=8))  # rows that nothing tells apart
+        assert f"turns {TURNS}" in capsys.readouterr().out
         diagnosis = diagnose_join(left, right, [("k", "k")], "left", workers=8, label="rows")
         assert diagnosis.verdict == "join"
         assert diagnosis.hottest[0].name == "7"

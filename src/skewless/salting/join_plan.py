@@ -96,6 +96,9 @@ class JoinPlan:
         Rows of all other keys on both sides and pairs that these make, by the worker to which they hash.
     keys : tuple of JoinKey
         The keys that cost most, cut, moved or at home.
+    left_content, right_content : tuple of str
+        Columns whose content tells the rows of these keys apart, so that it can choose their pieces; empty if there are
+        none, or if nobody has looked.
     """
 
     columns: Mapping[str, str]
@@ -109,6 +112,8 @@ class JoinPlan:
     other_right: tuple[float, ...]
     other_made: tuple[float, ...]
     keys: tuple[JoinKey, ...]
+    left_content: tuple[str, ...] = ()
+    right_content: tuple[str, ...] = ()
 
     @property
     def counts(self) -> JoinCounts:

@@ -22,7 +22,8 @@ from skewless.salting.table import table_of
 
 _FORMAT: Final = 2
 _SHOWN: Final = 12
-_VARIETY: Final = 1_000  # contents per piece: pieces vary by 3 % then
+VARIETY: Final = 1_000
+"""Different contents per piece of a key that make it even by a hash of them: pieces vary by 3 % then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +183,7 @@ class Plan:
         """Whether the content of rows with these columns is enough to choose evenly among pieces of a key."""
         cut = [key for key in self.keys if len(key.workers) > 1]
         is_known = bool(self.content) and set(self.content) <= set(columns)
-        return is_known and all(key.variety >= _VARIETY * len(key.workers) for key in cut)
+        return is_known and all(key.variety >= VARIETY * len(key.workers) for key in cut)
 
     def to_json(self) -> str:
         """Return the plan as JSON."""

@@ -134,7 +134,7 @@ class _Kept:
             rows = np.bincount(groups, minlength=numbers.size)
             bits = np.unpackbits(own["content"].to_numpy()[:, None], axis=1)
             ones = np.stack([np.bincount(groups, bits[:, bit], numbers.size) for bit in range(BITS)], axis=1)
-        varieties = _varieties(rows, ones)
+        varieties = varieties_of(rows, ones)
         keys = own.select(["hash", "spark_hash", "name"]).take(first).to_pylist()
         return {
             number: {
@@ -147,13 +147,13 @@ class _Kept:
         }
 
 
-def _varieties(rows: NDArray[np.int64], ones: NDArray[np.int64]) -> NDArray[np.float64]:
+def varieties_of(rows: NDArray[Any], ones: NDArray[Any]) -> NDArray[np.float64]:
     """Estimate how many different contents there are, all being equally frequent, from the bits of their hashes.
 
     A bit is a random sign for each content. The sum of the signs of all rows, squared, is on average the sum of the
     squares of how often each content occurs.
 
-    >>> _varieties(np.array([1000, 1000]), np.array([[480, 510, 505], [1000, 0, 0]])).tolist()
+    >>> varieties_of(np.array([1000, 1000]), np.array([[480, 510, 505], [1000, 0, 0]])).tolist()
     [1000.0, 1.0]
 
     Reference
@@ -162,5 +162,5 @@ def _varieties(rows: NDArray[np.int64], ones: NDArray[np.int64]) -> NDArray[np.f
     signs are bits of one hash; the mean of few sums, not a median of means.
     """
     squares = ((rows[:, None] - 2.0 * ones) ** 2).mean(axis=1)
-    varieties: NDArray[np.float64] = rows.astype(np.float64) ** 2 / np.maximum(squares, rows)
+    varieties: NDArray[np.float64] = rows.astype(np.float64) ** 2 / np.maximum(squares, np.maximum(rows, 1))
     return varieties

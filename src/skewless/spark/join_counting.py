@@ -14,10 +14,13 @@ from pyspark.sql import functions as sf
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinKey, JoinPlan
 from skewless.salting.join_planner import Cuts, JoinType, cost, costs_of_others, cuts_of
+from skewless.salting.plan import VARIETY
+from skewless.salting.plan_task import BITS, varieties_of
 from skewless.salting.slots import landings_of_salts
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
+from skewless.spark.plan_exchange import content_columns, content_hash
 from skewless.spark.planning import key_text, require_sample, workers_of
 from skewless.spark.sampling import SAMPLE, affordable, sampled
 from skewless.spark.versions import to_table
@@ -26,6 +29,7 @@ MAX_COPIES: Final = 1.0
 """Copied rows at most, as a share of the input."""
 
 _HASH, _KEY_HASH, _NAME, _HOME, _LEFT, _RIGHT = "hash", "key_hash", "name", "home", "left", "right"
+_CONTENT: Final = "content"
 _NAMED_PER_WORKER: Final = 8
 _FEWEST_NAMED: Final = 64
 _HOT: Final = 0.05  # of the share of a worker, at most: smaller keys are not counted
@@ -34,6 +38,7 @@ _PRECISE: Final = 0.03  # of that share, by which a sample may mistake the size 
 _CERTAIN: Final = 16  # rows in the sample from which on they tell what the sample has of a key
 _ENOUGH: Final = 64  # sampled rows for each worker, without which there is another sample
 _PLENTY: Final = 2_048  # for each worker, in that one: its share is then known to about 2 %
+_ALIKE: Final = 0.3  # of rows that are all different, which an estimate may say are different
 _NOISE: Final = 4  # standard deviations of a count that are explained by chance
 
 
@@ -111,6 +116,11 @@ def are_comparable(sides: tuple[Side, Side]) -> bool:
         return False
 
 
+def content_of(side: Side) -> tuple[str, ...]:
+    """Return columns of a side, beside its keys, whose content may tell rows apart."""
+    return tuple(content_columns(side.df, [*side.renamed_on, *side.keys]))
+
+
 def key_columns(side: Side) -> dict[str, str]:
     """Return the key columns and their types, as a plan knows them."""
     return {key: kind.simpleString() for key, kind in zip(side.on, side.types, strict=True)}
@@ -134,6 +144,10 @@ class _Seen:
         Rows of the left and of the right side, and pairs of rows, of all keys that hash to each worker.
     nulls : array of float
         Rows of both sides without a key.
+    varieties : array of float, of shape (2, keys)
+        About how many different contents their rows have; 0 if nobody has looked.
+    null_varieties : array of float
+        The same of rows without a key.
     """
 
     sampled: float
@@ -143,6 +157,8 @@ class _Seen:
     rows: NDArray[np.float64]
     totals: NDArray[np.float64]
     nulls: NDArray[np.float64]
+    varieties: NDArray[np.float64]
+    null_varieties: NDArray[np.float64]
 
     @property
     def homes(self) -> NDArray[np.int64]:
@@ -216,7 +232,16 @@ class Counting:
             other_right=tuple(right.tolist()),
             other_made=tuple((max(0.0, float(others[2].sum())) / seen.sampled**2 * weights).tolist()),
             keys=tuple(sorted(keys, key=lambda key: -float(cost(key.left, key.right, self.how)))),
+            left_content=self._content(seen, hot, 0),
+            right_content=self._content(seen, hot, 1),
         ).planned()
+
+    def _content(self, seen: _Seen, hot: NDArray[np.int64], side: int) -> tuple[str, ...]:
+        """Return the columns whose content chooses among pieces as evenly as chance would, if it does."""
+        drawn = np.append(seen.rows[side, hot], seen.nulls[side])
+        varieties = np.append(seen.varieties[side, hot], seen.null_varieties[side])
+        is_enough = varieties >= np.minimum(VARIETY * self.workers, _ALIKE * drawn)
+        return content_of((self.left, self.right)[side]) if bool(is_enough.all()) else ()
 
     def _enough(self, sample: float) -> _Seen:
         """Sample both sides; once more, if they are so small that the first sample tells little."""
@@ -233,15 +258,25 @@ class Counting:
         sides = []
         for side, offset in ((self.left, 0), (self.right, 1)):
             columns = {name: column for name, column in self._described(side).items() if name != _HOME}
+            content = content_hash(self.seed, content_of(side)).bitwiseAND(sf.lit((1 << BITS) - 1))
+            columns[_CONTENT] = content.cast("smallint")
             sides.append(sampled(side.df, columns | {_LEFT: sf.lit(side is self.left)}, sample, self.seed + offset))
         rows = to_table(sides[0].unionAll(sides[1]))
         is_left = rows[_LEFT].to_numpy()
         has_key = rows[_HASH].is_valid().to_numpy()
         nulls = np.array([(~has_key & is_left).sum(), (~has_key & ~is_left).sum()], dtype=np.float64)
-        rows, is_left = rows.filter(pa.array(has_key)), is_left[has_key]
+        bits = np.unpackbits(rows[_CONTENT].to_numpy().astype(np.uint8)[:, None], axis=1).astype(bool)
+        null_varieties = varieties_of(
+            nulls, np.stack([bits[~has_key & is_side].sum(axis=0) for is_side in (is_left, ~is_left)])
+        )
+        rows, is_left, bits = rows.filter(pa.array(has_key)), is_left[has_key], bits[has_key]
         hashes, first, groups = np.unique(rows[_HASH].to_numpy(), return_index=True, return_inverse=True)
         counts = np.stack([np.bincount(groups, which, hashes.size).astype(np.float64) for which in (is_left, ~is_left)])
         described = rows.select([_KEY_HASH, _NAME]).take(first)
+        ones = [
+            np.stack([np.bincount(groups, is_side & bit, hashes.size) for bit in bits.T], axis=1)
+            for is_side in (is_left, ~is_left)
+        ]
         seen = _Seen(
             sampled=sample,
             hashes=hashes,
@@ -250,6 +285,8 @@ class Counting:
             rows=counts,
             totals=np.zeros((3, self.workers)),
             nulls=nulls,
+            varieties=np.stack([varieties_of(*side) for side in zip(counts, ones, strict=True)]),
+            null_varieties=null_varieties,
         )
         homes = seen.homes
         for number, amounts in enumerate((*counts, counts[0] * counts[1])):
@@ -285,6 +322,8 @@ class Counting:
             rows=np.array([[row[_LEFT], row[_RIGHT]] for row in largest]).reshape(-1, 2).T,
             totals=totals,
             nulls=nulls,
+            varieties=np.zeros((2, len(largest))),
+            null_varieties=np.zeros(2),
         )
 
     def _described(self, side: Side) -> dict[str, Column]:

@@ -15,7 +15,8 @@ from skewless.salting.join_plan import JoinPlan
 from skewless.salting.join_planner import JoinType
 from skewless.spark.join_sides import Side
 from skewless.spark.merge import quoted
-from skewless.spark.plan_exchange import salt_of, turn_of
+from skewless.spark.plan_exchange import content_hash, salt_of, turn_of
+from skewless.spark.routing import has_retry_guards
 
 _TURN: Final = "skewless_turn"
 _SPREAD: Final = 1 << 16  # salts of rows without a key
@@ -93,7 +94,9 @@ class SaltedJoin:
             df = df.where(side.has_key)
         salts = self.plan.salts(right=side is self.right)
         turn = sf.lit(0).cast("bigint")
-        if is_kept or any(salts.masks):  # in a projection of its own: it is drawn once and used twice
+        if content := self._content(side):
+            turn = content_hash(self.seed, content)
+        elif is_kept or any(salts.masks):  # in a projection of its own: it is drawn once and used twice
             df, turn = df.select("*", turn_of(df, self.seed).alias(_TURN)), sf.col(_TURN)
         salt = sf.pmod(sf.hash(*keys), sf.lit(1))  # 0, but Spark must not know: it would drop the salt
         if salts.hashes:  # never null: Spark would look at it twice
@@ -106,6 +109,16 @@ class SaltedJoin:
         if self.left.original.isStreaming and self.right.original.isStreaming:
             return salted  # Spark exchanges the rows of two streams as their state is partitioned
         return salted.repartition(self.plan.workers, *keys, sf.col(quoted(self._salt(side))))
+
+    def _content(self, side: Side) -> tuple[str, ...]:
+        """Return the columns by which rows choose their pieces; empty if chance does, or the content of all columns.
+
+        A job whose rows choose by content survives what a random choice would not: an executor that is lost while the
+        last stage runs.
+        """
+        content = self.plan.left_content if side is self.left else self.plan.right_content
+        is_known = has_retry_guards(side.df.sparkSession) and set(content) <= set(side.df.columns)
+        return content if is_known else ()
 
     def _salt(self, side: Side) -> str:
         """Return the name of the column of salts, in which `explain` reads what the plan is."""
