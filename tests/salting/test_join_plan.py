@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from skewless import JoinPlan, SkewlessError
 from skewless.salting.join_plan import JoinKey
-from skewless.salting.join_planner import Cuts, JoinType, cuts_of
+from skewless.salting.join_planner import Cuts, JoinType, cost, cuts_of, made
 from skewless.salting.slots import landings_of_salts, steer
 
 TYPES: list[JoinType] = ["inner", "left", "right", "full", "left_semi", "left_anti"]
@@ -73,6 +74,56 @@ def test_a_key_that_stays_too_large_has_a_remark_that_says_why() -> None:
     assert "at most 0 % of the rows may be copied" in counted([many], 16, others=others, max_copies=0).planned().remark
 
 
+def naively_joined(left: int, right: int, how: JoinType) -> int:
+    """Count the rows that a key makes, by joining them."""
+    pairs = [*product(range(left), range(right))]
+    if how in {"left_semi", "left_anti"}:
+        return left  # each of them is looked at, and kept or not
+    alone = (left if how in {"left", "full"} and not right else 0) + (
+        right if how in {"right", "full"} and not left else 0
+    )
+    return len(pairs) + alone
+
+
+@pytest.mark.parametrize("how", TYPES)
+def test_a_key_costs_its_rows_and_those_that_it_makes(how: JoinType) -> None:
+    for left, right in product(range(4), repeat=2):
+        expected = naively_joined(left, right, how)
+        assert float(made(float(left), float(right), how)) == expected
+        assert float(cost(float(left), float(right), how)) == left + right + expected
+
+
+def test_sides_are_cut_where_every_row_can_still_find_out_whether_it_has_a_partner() -> None:
+    assert {how: (cuts_of(how, has_condition=False), cuts_of(how, has_condition=True)) for how in TYPES} == {
+        "inner": ("both", "both"),
+        "left": ("both", "left"),
+        "right": ("both", "right"),
+        "full": ("both", "both"),  # with a condition it is left to Spark
+        "left_semi": ("left", "left"),
+        "left_anti": ("left", "left"),
+    }
+
+
+@given(st.integers(2, 12), st.integers(100, 400), st.integers(100, 400), st.floats(0.05, 2), st.data())
+def test_a_grid_copies_least_of_those_that_fit(
+    workers: int, left: int, right: int, max_copies: float, data: st.DataObject
+) -> None:
+    """Beside a naive search through all shapes, for keys so hot that they are all that matters."""
+    plan = counted([(float(left), float(right))], workers, max_copies=max_copies)
+    (key,) = plan.planned().keys
+    r, c = len(key.left_shares), len(key.right_shares)
+    if min(r, c) == 1:
+        return
+    assert key.copies == right * (r - 1) + left * (c - 1) <= max_copies * (left + right)
+    other_r, other_c = data.draw(st.integers(1, left // 16)), data.draw(st.integers(1, right // 16))
+    size = cost(left / other_r, right / other_c, "inner")
+    copies = right * (other_r - 1) + left * (other_c - 1)
+    share = (cost(float(left), float(right), "inner") + copies) / workers
+    cells_per_worker = share // size
+    if copies < key.copies and other_r * other_c <= 4 * workers:  # it copies less, so it must be less even
+        assert cells_per_worker * workers < other_r * other_c
+
+
 def test_a_key_that_is_hot_on_one_side_is_cut_there_and_costs_few_copies() -> None:
     plan = counted([(3.2e6, 1.0)], 16, others=(8e5, 1e6, 8e5)).planned()
     assert overload(plan) < 0.01
@@ -98,6 +149,16 @@ def test_zipf_on_both_sides(exponent: float, how: JoinType) -> None:
     plan = counted(keys, 16, how=how, others=others, max_copies=1.5).planned()
     assert overload(plan) < 0.05
     assert plan.copies <= 1.5 * plan.rows
+
+
+def test_rows_without_a_key_are_spread_where_they_are_many() -> None:
+    plan = replace(counted([(1.0, 1.0)], 4, how="left", others=(400.0, 400.0, 400.0)), nulls=1e6)
+    assert plan.spreads_nulls
+    assert plan.plain_costs.max() > 1e6
+    assert "rows without a key are spread" in plan.summary
+    few = replace(plan, nulls=0.1 * float(plan.costs.mean() - 1e6 / 4))
+    assert not few.spreads_nulls
+    assert "rows without" not in few.summary
 
 
 def test_without_skew_nothing_is_planned() -> None:
@@ -145,6 +206,12 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
         {**content, "cuts": "right"},
         {**content, "keys": content["keys"] * 2},
         {**content, "keys": [{**content["keys"][0], "salts": [1, 1, 2, 3]}]},
+        {**content, "keys": [{**content["keys"][0], "salts": [1, 2, 3, 1 << 31]}]},
+        {**content, "keys": [{**content["keys"][0], "salts": [1, 2, 3, -1]}]},
+        {**content, "keys": [{**content["keys"][0], "salts": [1, 2, 3, 0.5]}]},
+        {**content, "keys": [{**content["keys"][0], "left_shares": [1, 1, 1, -1]}]},
+        {**content, "keys": [{**content["keys"][0], "left_shares": [0, 0, 0, 0]}]},
+        {**content, "keys": [{**content["keys"][0], "left": -1}]},
         {**content, "skewless_join_plan": 99},
     ):
         with pytest.raises(SkewlessError, match="broken, or of another version"):
@@ -157,6 +224,8 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
 def test_it_is_shown() -> None:
     plan = counted([(10_000.0, 5_000.0), (2.0, 1.0)], 16, others=(1e6, 1e6, 1e6)).planned()
     assert "4 x 4 on 16 workers, 45,000 rows copied" in str(plan)
+    assert f"{100 * 45_000 / plan.rows:.2g} % of the rows copied" in plan.summary
+    assert f"busiest worker {100 * overload(plan.whole()):.1f} % above the mean with plain hashing" in plan.summary
     html = plan._repr_html_()
     assert "<td>k0</td>" in html
     assert "<script>" not in counted([(1.0, 1.0)], 2)._repr_html_()

@@ -104,6 +104,8 @@ def forced_plan(joining: Joining, random: np.random.Generator, workers: int) -> 
         other_right=nothing,
         other_made=nothing,
         keys=tuple(keys),
+        left_content=("v",) if random.random() < 0.5 else (),
+        right_content=("w",) if random.random() < 0.5 else (),
     )
 
 
