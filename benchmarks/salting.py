@@ -202,12 +202,16 @@ def run_stream(df: DataFrame, folder: str) -> list[Any]:
 
 
 def remember(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """Count and add up values with state, as one writes it by hand in Python."""
-    n, total = state.get if state.exists else (0, 0)
+    """Keep the variance of values with state, as one writes it by hand in Python."""
+    n, mean, squares = state.get if state.exists else (0, 0.0, 0.0)
     for frame in frames:
-        n, total = n + len(frame), total + int(frame["value"].sum())
-    state.update((n, total))
-    yield pd.DataFrame({"key": [key[0]], "n": [n], "s": [total]})
+        values = frame["value"]
+        more, other = len(values), float(values.mean())
+        delta, both = other - mean, n + more
+        squares += float(((values - other) ** 2).sum()) + delta * delta * n * more / both
+        n, mean = both, mean + delta * more / both
+    state.update((n, mean, squares))
+    yield pd.DataFrame({"key": [key[0]], "v": [squares / (n - 1) if n > 1 else None]})
 
 
 def microbatch(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -215,7 +219,7 @@ def microbatch(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[t
         made = rows_of(spark, 20_000 * 12, 0.8, keys=2_000)
         for number in range(12):
             made.where(sf.col("value") % 12 == number).coalesce(1).write.mode("append").parquet(f"{folder}/in")
-        in_python: dict[str, Combiner] = {"n": Count(), "s": Sum("value"), "top": ApproxTopK("value", k=3)}
+        in_python: dict[str, Combiner] = {"v": variance_of_values()}
 
         def stream() -> DataFrame:
             reader = spark.readStream.schema("key bigint, value bigint").option("maxFilesPerTrigger", 1)
@@ -232,7 +236,9 @@ def microbatch(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[t
             "plain applyInPandasWithState": lambda _: (
                 stream()
                 .groupBy("key")
-                .applyInPandasWithState(remember, "key long, n long, s long", "n long, s long", "update", "NoTimeout")
+                .applyInPandasWithState(
+                    remember, "key long, v double", "n long, mean double, squares double", "update", "NoTimeout"
+                )
             ),
             "even, merge in Python": lambda number: grouped(number, "even").agg(**in_python),
             "local, merge in Python": lambda _: group(stream(), "key", grouping="local").agg(**in_python),
