@@ -379,6 +379,27 @@ def test_a_stream_is_joined_with_a_table(spark: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("no_broadcast")
+def test_every_micro_batch_can_have_a_plan_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = skewed(spark, rows=4_000)
+    for hot in (7, 8):  # the hot key of one micro-batch is not that of the next
+        moved = left.withColumn("k", sf.expr(f"IF(k = 7, {hot}, k)"))
+        moved.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+    are_plain = []
+
+    def joined(rows: DataFrame, _: int) -> None:
+        found = join(rows, right, "k", "left", workers=4)
+        are_plain.append(is_plain(found))
+        found.write.mode("append").parquet(str(tmp_path / "out"))
+
+    stream = spark.readStream.schema(left.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    query = stream.writeStream.foreachBatch(joined).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    expected = spark.read.parquet(str(tmp_path / "in")).join(right, "k", "left")
+    assert are_plain == [False, False]
+    assert contents([spark.read.parquet(str(tmp_path / "out"))]) == contents([expected])
+
+
+@pytest.mark.usefixtures("no_broadcast")
 def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) -> None:
     left, right = skewed(spark)
     spark.conf.set(GUARD, "false")
