@@ -63,6 +63,16 @@ def test_equal_rows_stay_in_one_piece_with_a_remark() -> None:
     assert alike.n_cuts == 0
 
 
+def test_a_cut_that_wins_nothing_is_not_made() -> None:
+    """The largest key can only be cut at three quarters of its rows; found by Hypothesis."""
+    loads, homes = np.array([3787.0, 1135.0, 1, 1, 1, 1, 1]), np.array([0, 1, 1, 0, 0, 0, 0])
+    of = KeyLoads(loads=loads, homes=homes, totals=np.bincount(homes, loads, 2) + 1_000.0)
+    wanted = wanted_pieces(of, hot_keys(of, 0))
+    places = {0: Places(starts=np.array([370]), sampled=500)}
+    plan = plan_by_order(np.arange(7, dtype=np.uint64), [*"abcdefg"], of, wanted, places)
+    assert max(plan.loads) <= max(plan.plain)
+
+
 @given(
     loads=st.lists(st.integers(1, 10**7), min_size=1, max_size=12),
     n_workers=st.integers(2, 20),

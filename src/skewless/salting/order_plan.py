@@ -194,6 +194,8 @@ def plan_by_order(
         moved = level(known, may_cut=False)
         loads = moved.loads(known)
         pieces = Pieces(keys=pieces.keys, workers=moved.owners(known.homes), amounts=pieces.amounts)
+    if loads.max() >= of.totals.max():  # where keys can be cut is so far from where they should be that nothing is won
+        pieces, loads = Pieces.none(), of.totals
     ordered = []
     for key in np.unique(pieces.keys).tolist():
         own = pieces.keys == key
