@@ -109,9 +109,9 @@ class Disk:
         self.time_s += seconds
 
     def new_name(self) -> str:
-        """Return a name that no file has: by number, so that a repetition which finds the same files writes the same."""
-        number = 0
-        while any(f"{number:012x}" in path for path in self.files):
+        """Return a name that no file has, the same for all repetitions that find the same files."""
+        number, taken = 0, "\n".join(self.files)
+        while f"{number:012x}" in taken:
             number += 1
         return f"{number:012x}"
 
@@ -124,10 +124,8 @@ class Disk:
     def names(self, folder: str) -> list[str]:
         self._step("names", folder)
         start = f"{folder}/"
-        shown = {path for path in self.files if path.startswith(start)}
-        for path, until in self.listed_wrongly_until.items():
-            if until > self.time_s and path.startswith(start):
-                shown ^= {path}
+        wrong = {path for path, until in self.listed_wrongly_until.items() if until > self.time_s}
+        shown = {path for path in wrong.symmetric_difference(self.files) if path.startswith(start)}
         if not shown:
             raise FileNotFoundError(folder)
         self._answer("names")
@@ -153,7 +151,8 @@ class Disk:
         if path in self.files:
             self.files[path] = File(self.files[path].content, synced=True)
             return
-        inside = {name for name in {*self.files, *self.on_disk} if name.startswith(f"{path}/")}
+        start = f"{path}/"
+        inside = [name for name in {**self.files, **self.on_disk} if name.startswith(start)]
         for name in inside:
             below = name[len(path) + 1 :].partition("/")
             if below[1]:

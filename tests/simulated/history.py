@@ -38,7 +38,7 @@ from skewless.storage import BatchDirectory, Ledger, StateStore, batch_directory
 from skewless.storage.file_system import FAILURES
 
 Stage = Literal["stateful", "planned", "routed"]
-Answer = tuple[dict[int, list[Any]], dict[str, Any], list[str]]
+Answer = tuple[dict[int, list[Any]], list[str], list[str]]
 """Output by micro-batch, final state, rejects."""
 
 _STATEFUL: Final = ("even", "distribution_aware", "key_isolator", "eager", "correlation", "key")
@@ -213,7 +213,7 @@ class Query:
         for again in range(attempt, attempt + _RESTARTS):
             try:
                 self.run_batch(batch, again)
-            except (SkewlessError, *FAILURES) as failure:
+            except (SkewlessError, *FAILURES) as failure:  # noqa: PERF203 - as in Spark
                 error = failure
                 self.disk.sleep(5.0)
             else:
@@ -223,27 +223,31 @@ class Query:
     def answer(self) -> Answer:
         """Read all that the query has left, when nothing fails any more."""
         history, disk = self.history, self.disk.copy()
+        if history.stage != "stateful":
+            return self.outputs, [], []
         disk.fails = False
         disk.sleep(1_000.0)
         disk.begin("answer")
-        with simulated(history, disk, history.n_batches):
-            if history.stage != "stateful":
-                return self.outputs, {}, []
-            before = history.store.before(history.n_batches, "query", history.n_substreams)
-            states = history.store.read(before.places.values()).drop_columns([HASH]).to_pylist()
-            try:
-                files = history.rejects.names()
-            except FileNotFoundError:
-                files = []
-            lines = [
-                f"{name.partition('-worker')[0]} {line}"
-                for name in files
-                if not name.startswith(".")
-                for line in history.rejects.read(name).decode().splitlines()
-            ]
-        final = {json.dumps(state, default=str): 1 for state in states}
-        assert len(final) == len(states), "a key has two states"
-        return self.outputs, dict(sorted(final.items())), sorted(lines)
+        states, rejects = history.memory.run("answer", disk, partial(_left, history))
+        assert len(set(states)) == len(states), "a key has two states"
+        return self.outputs, states, rejects
+
+
+def _left(history: History, disk: Recorded) -> tuple[list[str], list[str]]:
+    """Return the final states, and the rejects with their micro-batches."""
+    with simulated(history, disk, history.n_batches):
+        before = history.store.before(history.n_batches, "query", history.n_substreams)
+        states = history.store.read(before.places.values()).drop_columns([HASH]).to_pylist()
+        try:
+            files = history.rejects.names()
+        except FileNotFoundError:
+            files = []
+        lines = [
+            f"{name.partition('-worker')[0]} {line}"
+            for name in files
+            for line in history.rejects.read(name).decode().splitlines()
+        ]
+    return sorted(json.dumps(state, default=str) for state in states), sorted(lines)
 
 
 @dataclass

@@ -18,7 +18,9 @@ from simulated.disk import Disk
 from skewless.errors import SkewlessError
 from skewless.storage.file_system import FAILURES
 
-_READ: Final = re.compile(r"\d{12,}|(source|worker)-\d+\.(npz|json)")  # names that mean something in a listing
+_READ: Final = re.compile(
+    r"\d{12,}|(source|worker)-\d+\.(npz|json)|batch-.*\.jsonl"
+)  # names that mean something in a listing
 
 
 @dataclass
