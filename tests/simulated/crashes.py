@@ -30,9 +30,9 @@ def crash_points(disk: Disk) -> Iterator[CrashPoint]:
     """Return all ways to break off the attempt that a disk has just seen."""
     for number, operation in enumerate(disk.operations):
         for damage in ("task", "query", "power") if disk.kind == "local" else ("task", "query"):
-            yield CrashPoint(number, "before", damage)  # type: ignore[arg-type]
+            yield CrashPoint(number, "before", damage)
             if operation.startswith(("save", "rename", "remove")):
-                yield CrashPoint(number, "middle", damage)  # type: ignore[arg-type]
+                yield CrashPoint(number, "middle", damage)
 
 
 class Trial:

@@ -104,7 +104,7 @@ class History:
     def of(cls, seed: int) -> History:
         """Draw a history; seeds take turns at what is done and where it is stored."""
         draw = Random(seed)
-        stage: Stage = ("stateful", "stateful", "planned", "routed")[seed // 2 % 4]  # type: ignore[assignment]
+        stage: Stage = ("stateful", "stateful", "planned", "routed")[seed // 2 % 4]
         workers = draw.choice((1, 2, 2, 3))
         name = draw.choice({"stateful": _STATEFUL, "planned": _PLANNED, "routed": _ROUTED}[stage])
         more = {"n_substreams": draw.choice((4, 6))} if name in {"eager", "correlation"} else {}
@@ -116,7 +116,7 @@ class History:
         return cls(
             seed=seed,
             stage=stage,
-            kind=("local", "object")[seed % 2],  # type: ignore[arg-type]
+            kind=("local", "object")[seed % 2],
             grouping=grouping,
             n_batches=draw.choice((3, 4, 5)),
             n_sources=draw.choice((1, 2, 3)),
@@ -279,7 +279,7 @@ class _Batch:
         for attempt in range(_ATTEMPTS):
             self.disk.begin_task(f"{name}/{attempt}")
             try:
-                return self.history.memory.run((self.batch, name), self.disk, partial(self._live, task))
+                result: _Result = self.history.memory.run((self.batch, name), self.disk, partial(self._live, task))
             except Crash:
                 if self.disk.crash_at is None or self.disk.crash_at.damage != "task":
                     raise
@@ -289,6 +289,8 @@ class _Batch:
             except (SkewlessError, *FAILURES):
                 if attempt == _ATTEMPTS - 1:
                     raise
+            else:
+                return result
         raise AssertionError("unreachable")
 
     def _live(self, task: Callable[[], _Result], disk: Recorded) -> _Result:

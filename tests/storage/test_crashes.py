@@ -77,7 +77,7 @@ def test_a_file_is_whole_or_not_there_wherever_writing_it_is_broken_off(
             disk = Disk(kind=kind, seed="0", fails=False)  # type: ignore[arg-type]
             directory = on(disk, monkeypatch)
             directory.write("a/x", b"old")
-            disk.begin("1", CrashPoint(operation, moment, "query"))  # type: ignore[arg-type]
+            disk.begin("1", CrashPoint(operation, moment, "query"))
             try:
                 directory.write("a/x", b"newer", durable=True)
             except Crash:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,13 +15,14 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
+from skewless.masking import masked_logger, without_secrets
 from skewless.storage.file_system import FAILURES, FileSystem, LocalFiles, RemoteFiles
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a scheme has two letters or more: C:/ is a path
 _BATCH: Final = re.compile(r"\d{12,}")
 _PAUSES_S: Final = (0.1, 0.5, 2.0)
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = masked_logger(__name__)
 _Value = TypeVar("_Value")
 
 
@@ -48,7 +48,10 @@ def open_file_system(path: str) -> tuple[Any, str]:
     """
     if not is_uri(path):
         return fs.LocalFileSystem(), Path(path).absolute().as_posix()
-    system, root = fs.FileSystem.from_uri(path)
+    try:
+        system, root = fs.FileSystem.from_uri(path)
+    except FAILURES as error:  # it shows the URI
+        raise type(error)(without_secrets(str(error))) from None
     return system, root.rstrip("/")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, StorageError, require_at_least
 from skewless.groupings.base import State
-from skewless.storage.batch_directory import FAILURES, BatchDirectory, absolute, file_of, retry
+from skewless.masking import masked_logger
+from skewless.storage.batch_directory import BatchDirectory, absolute, file_of, retry
+from skewless.storage.file_system import FAILURES
 from skewless.storage.npz import pack, unpack
 from skewless.storage.worker_report import WorkerReport
 
@@ -23,7 +24,7 @@ _CLOCK: Final = "now_ms"
 _PLAN: Final = "source-0.npz"
 _ANOTHER: Final = "use another directory, or delete this one"
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = masked_logger(__name__)
 
 S = TypeVar("S", bound=State)
 
