@@ -37,10 +37,10 @@ def page() -> str:
 
 def licence(name: str) -> str:
     """Return the licence of an installed package, by its expression, classifiers or text."""
-    about = metadata(name)
-    classified = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or () if "License ::" in line]
-    text = (about.get("License") or "").strip().split("\n", maxsplit=1)[0]
-    found = about.get("License-Expression") or " or ".join(classified) or text
+    about = metadata(name).json
+    classified = [line.rpartition(" :: ")[2] for line in about.get("classifier", ()) if "License ::" in line]
+    text = str(about.get("license", "")).strip().split("\n", maxsplit=1)[0]
+    found = str(about.get("license_expression", "")) or " or ".join(classified) or text
     assert found, f"{name} names no licence"
     return found
 
