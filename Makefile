@@ -5,11 +5,12 @@ BIN := .venv/bin
 # sources, so that it never serves stale machine code.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell find src/skewless -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
 
+SEEDS ?= 0:1000
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help
 .PHONY: help setup services demo test test-all test-versions checks lint types imports classes kernels docs versions unit \
-  format mutants bench benchmarks notebooks experiments wheel release-check lock clean
+  crashes mutants format bench benchmarks notebooks experiments wheel release-check lock clean
 
 # What runs on every version of Spark: batch jobs and Connect. Tests of what a version lacks skip themselves there.
 ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_spark exactness explain group_api group_batch \
@@ -77,6 +78,9 @@ N ?= 200
 SEED ?= 0
 mutants: setup kernels ## Change the source in N places (of seed SEED), one at a time: how many changes do the tests notice?
 	$(BIN)/python scripts/mutants.py --sample $(N) --seed $(SEED)
+
+crashes: setup ## Histories that crash at every storage operation, SEEDS=0:1000; goes on where it was stopped (1,000 seeds: half an hour)
+	PYTHONPATH=tests $(BIN)/python tests/simulated/crashes.py $(SEEDS) .cache/crashes
 
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .

@@ -22,6 +22,7 @@ _MOVED: Final = {
     "](../experiments/index.html)": f"](../{_REPORT})",
     "](index.html)": "](report.html)",
     "](docs/": "](",
+    "](SECURITY.md)": "](security.md)",
 }
 
 
@@ -33,7 +34,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for example in sorted((ROOT / "examples").iterdir()):
         if example.is_file():
             files.append(File.generated(config, f"examples/{example.name}", abs_src_path=str(example)))
-    files.append(File.generated(config, "changelog.md", content=(ROOT / "CHANGELOG.md").read_text()))
+    for name in ("CHANGELOG.md", "SECURITY.md"):
+        files.append(File.generated(config, name.lower(), content=(ROOT / name).read_text()))
     report = ROOT / "docs" / "experiments" / "index.html"
     if report.exists():
         files.append(File.generated(config, _REPORT, abs_src_path=str(report)))

@@ -10,6 +10,8 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from skewless.masking import without_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -70,7 +72,7 @@ class SkewlessError(ValueError):
         return not self.problem or f"{{{self.subject}}}" in self.problem + self.hint
 
     def render(self, name: Callable[[str], str] = str, *, bare: bool = False) -> str:
-        """Write the error in one line.
+        """Write the error in one line, without the secrets of addresses in it.
 
         Parameters
         ----------
@@ -86,7 +88,7 @@ class SkewlessError(ValueError):
             sentence += "" if self.value is _NOTHING else f"; got {self.value!r}"
         if self.hint:
             sentence += f". {self.hint[0].upper()}{self.hint[1:]}"
-        return _PARAMETER.sub(lambda match: name(match[1]), sentence)
+        return without_secrets(_PARAMETER.sub(lambda match: name(match[1]), sentence))
 
 
 def _restore(kind: type[SkewlessError], fields: dict[str, object]) -> SkewlessError:

@@ -101,7 +101,7 @@ def test_everything_registered_is_configured() -> None:
 
 def test_every_module_of_combiners_is_registered() -> None:
     modules = {module.name for module in pkgutil.iter_modules(skewless.combiners.__path__)}
-    others = {"base", "per_group", "plain_pickle", "sketched", "partials"}
+    others = {"base", "per_group", "plain_data", "sketched", "partials"}
     assert modules - others == set(COMBINERS) - {"min", "max"} | {"extreme"}
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from simulated.exchange import send
 from skewless.groupings import GROUPINGS, Grouping, make_grouping
 from skewless.groupings.planned import Planned
 from skewless.hashing import make_salt, rehash
 from skewless.metrics import imbalance
-from skewless.processors.substreams import substreams_of
 from skewless.salting.plan import Plan
 from skewless.salting.plan_task import COUNTED, PlanTask
 from skewless.salting.planning_task import Task
-from skewless.salting.slots import homes, slots
 from skewless.spark import grouping_plan
 from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.routing import Routing
@@ -35,23 +33,6 @@ def batch_of(seed: int, hot: int = 1) -> NDArray[np.uint64]:
     rng = np.random.default_rng(seed)
     keys = np.where(rng.random(ROWS) < 0.5, hot, rng.integers(10, 3_010, ROWS)).astype(np.uint64)
     return rehash(keys, 5)
-
-
-def send(table: pa.RecordBatch, grouping: Any, hashes: NDArray[np.uint64], seed: int) -> NDArray[np.int64]:
-    """Return the worker of each row, as Spark finds it."""
-    pieces = {entry["id"]: entry["pieces"] for entry in table.to_pylist()}
-    ranges = substreams_of(hashes, grouping.n_ranges) if grouping.n_ranges else np.full(hashes.size, -1)
-    workers = homes(hashes, make_salt(seed), WORKERS)
-    at_slot = {int(slot): worker for worker, slot in enumerate(slots(WORKERS))}
-    turns = np.random.default_rng(seed).random(hashes.size)
-    for row, (hashed, at) in enumerate(zip(hashes.view(np.int64).tolist(), ranges.tolist(), strict=True)):
-        found = pieces.get(hashed, pieces.get(at))
-        if found is not None:
-            turn = turns[row] * len(found)
-            piece = found[int(turn)]
-            slot = piece["slot"] if turn % 1 < piece["split"] else piece["other"]
-            workers[row] = at_slot[slot]
-    return workers
 
 
 class Stream:

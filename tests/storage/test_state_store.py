@@ -278,3 +278,19 @@ def test_a_row_that_belongs_to_another_worker_fails(tmp_path: Path) -> None:
     )
     with pytest.raises(SkewlessError, match="worker 0 got rows of substream 3, which it does not own in batch 0"):
         _MicroBatch(work=work, store=run.store, worker=0, batch=0, query="q").run(rows_of([3]))
+
+
+def test_a_substream_of_two_owners_is_refused(store: StateStore) -> None:
+    places = store.write(0, 0, {5: states(1)})
+    for worker in range(2):
+        store.commit(0, worker, manifest(places, workers=2))
+    with pytest.raises(SkewlessError, match="in batch 0 a substream has two owners"):
+        before(store, 1)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"places": {"x": {}}}', b'{"places": {}, "more": 1}', b"\xff"])
+def test_a_broken_manifest_is_refused(store: StateStore, text: bytes) -> None:
+    store.commit(0, 0, manifest({}))
+    store.directory.write(f"{0:012d}/worker-0.json", text)
+    with pytest.raises(SkewlessError, match=r"the manifest of worker 0 and batch 0 in .* is broken"):
+        before(store, 1)

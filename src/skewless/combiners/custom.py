@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.combiners import plain_pickle
+from skewless.combiners import plain_data
 from skewless.combiners.base import Combiner
 from skewless.errors import ConfigurationError
 
@@ -68,13 +67,13 @@ class Accumulator(ABC):
 
     def dumps(self, state: Any) -> bytes:
         """Return a state as bytes; override it, and `loads`, for objects of your own or for something smaller."""
-        return plain_pickle.dumps(state)
+        return plain_data.dumps(state)
 
     def loads(self, data: bytes) -> Any:
         """Return the state of bytes that `dumps` made."""
         try:
-            return plain_pickle.loads(data)
-        except pickle.UnpicklingError as error:
+            return plain_data.loads(data)
+        except ValueError as error:
             raise ConfigurationError(
                 f"the state of {type(self).__name__} cannot be read: {error}",
                 subject="accumulator",
@@ -198,9 +197,9 @@ class Custom(Combiner):
     def _dumps(self, state: Any) -> bytes:
         try:
             return self.accumulator.dumps(state)
-        except Exception as error:  # pickle lets through whatever an object's own methods raise
+        except Exception as error:  # a user's own dumps can raise anything
             raise ConfigurationError(
-                f"the state of {self._what} does not pickle ({error})",
+                f"the state of {self._what} cannot be stored ({error})",
                 subject="accumulator",
                 hint="keep plain data in it, or override dumps and loads",
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from skewless.doctor.causes import (
@@ -61,12 +62,12 @@ def advice_for(operator: Operator, cause: str, cores: int) -> str:
 
 def _instead(operator: Operator, cause: str) -> str:
     """Return the call that has no hot key."""
-    keys = ", ".join(f'"{key}"' for key in operator.keys) or '"key"'
+    keys = ", ".join(map(_literal, operator.keys)) or '"key"'
     if operator.kind == JOIN:
         on = keys if len(operator.keys) < 2 else f"[{keys}]"
         remark = ": rows without a key are spread" if cause == NULL_KEY else ""
         return f"skewless.join(left, right, {on}{_HOW.get(operator.name, '')}){remark}"
-    order = ", ".join(f'"{column}"' for column in operator.order) or '"time"'
+    order = ", ".join(map(_literal, operator.order)) or '"time"'
     order = f"[{order}]" if len(operator.order) > 1 else order
     call = {
         WINDOW: f"skewless.over(df, {keys}, order_by={order}).select(…)",
@@ -76,3 +77,12 @@ def _instead(operator: Operator, cause: str) -> str:
         RDD: "reduceByKey or aggregateByKey instead of groupByKey, or skewless.group(df, key).agg(…)",
     }.get(operator.kind, f"skewless.repartition(df, {keys})")
     return f"df.dropna(subset=[{keys}]) first, if null is no key; or {call}" if cause == NULL_KEY else call
+
+
+def _literal(name: str) -> str:
+    r"""Return a name as Python reads it: people copy advice, and logs are written by others.
+
+    >>> _literal('a"); print("b')
+    '"a\\"); print(\\"b"'
+    """
+    return json.dumps(name, ensure_ascii=False)

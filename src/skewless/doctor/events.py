@@ -11,7 +11,7 @@ from typing import Any, Final
 from skewless.doctor.compression import CutOffError, ForeignError, read_bytes
 from skewless.doctor.log_files import EventLog
 from skewless.errors import InputError
-from skewless.storage.batch_directory import FAILURES
+from skewless.storage.file_system import FAILURES
 
 Event = dict[str, Any]
 

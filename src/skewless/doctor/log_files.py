@@ -10,7 +10,8 @@ from typing import Any, Final
 from pyarrow import fs
 
 from skewless.errors import InputError
-from skewless.storage.batch_directory import FAILURES, absolute, is_uri, open_file_system
+from skewless.storage.batch_directory import absolute, is_uri, open_file_system
+from skewless.storage.file_system import FAILURES
 
 _ROLLED: Final = re.compile(r"events_(\d+)_(.+?)(\.compact)?(\.inprogress)?")
 _NO_LOG: Final = re.compile(r"[._].*|appstatus_.*|.*\.crc")

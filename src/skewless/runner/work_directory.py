@@ -11,7 +11,8 @@ from typing import Any, Final
 from pyarrow import fs
 
 from skewless.errors import StorageError
-from skewless.storage.batch_directory import FAILURES, BatchDirectory, absolute, open_file_system
+from skewless.storage.batch_directory import BatchDirectory, absolute, open_file_system
+from skewless.storage.file_system import FAILURES
 
 _OWNER: Final = "run.json"
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, DataType
 
 import skewless.errors
+import skewless.masking
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.groupings import Auto, Even, Grouping, Key, Shuffle
 from skewless.groupings.planned import Planned
@@ -36,7 +37,19 @@ _MOST_WORKERS: Final = 1 << 16
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
-for _module in (skewless.errors, owners, planner, planning_task, plan_task, salts, saved, slots, table, plans):
+for _module in (
+    skewless.errors,
+    skewless.masking,
+    owners,
+    planner,
+    planning_task,
+    plan_task,
+    salts,
+    saved,
+    slots,
+    table,
+    plans,
+):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 

@@ -5,7 +5,6 @@ Nothing here loads a kernel: Python workers import it.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from skewless.errors import ConfigurationError, StorageError
 from skewless.groupings.base import Grouping
+from skewless.masking import masked_logger
 from skewless.spark.versions import has_guards
 from skewless.storage.ledger import Ledger
 
@@ -24,7 +24,7 @@ _GUARDS: Final = (
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = masked_logger(__name__)
 
 
 def has_retry_guards(spark: SparkSession) -> bool:

@@ -149,7 +149,7 @@ class StatefulWork:
         name = f"batch-{batch:012d}-worker-{worker}.jsonl"
         if rejects or _exists(self.rejects, name):
             lines = (json.dumps(_plain(asdict(reject)), default=str, ensure_ascii=False) for reject in rejects)
-            self.rejects.write(name, "".join(f"{line}\n" for line in lines).encode())
+            self.rejects.write(name, "".join(f"{line}\n" for line in lines).encode(), durable=True)
 
     def report(self, arrived: pa.Table, batch: int, worker: int, busy_s: float, **more: int) -> None:
         """Write the worker's report to the ledger, if there is one."""
@@ -221,7 +221,7 @@ class _MicroBatch:
             return None if before.latest_ms is None else before.latest_ms - work.event_time.delay_ms
         if rows.num_rows:
             return int(rows[CLOCK][0].as_py())
-        return None if work.ledger is None else work.ledger.clock(self.batch)
+        return None if work.ledger is None else work.ledger.clock(self.batch, must_agree=True)
 
     def _latest(self, rows: pa.Table, before: Before) -> int | None:
         if self.work.event_time is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,14 +15,14 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-# What pyarrow.fs raises when a directory is missing, not writable, unknown, or of a kind that is not installed.
-FAILURES: Final = (OSError, ValueError, ImportError, NotImplementedError, pa.ArrowException)
+from skewless.masking import masked_logger, without_secrets
+from skewless.storage.file_system import FAILURES, FileSystem, LocalFiles, RemoteFiles
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a scheme has two letters or more: C:/ is a path
 _BATCH: Final = re.compile(r"\d{12,}")
 _PAUSES_S: Final = (0.1, 0.5, 2.0)
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = masked_logger(__name__)
 _Value = TypeVar("_Value")
 
 
@@ -50,8 +48,17 @@ def open_file_system(path: str) -> tuple[Any, str]:
     """
     if not is_uri(path):
         return fs.LocalFileSystem(), Path(path).absolute().as_posix()
-    system, root = fs.FileSystem.from_uri(path)
+    try:
+        system, root = fs.FileSystem.from_uri(path)
+    except FAILURES as error:  # it shows the URI
+        raise type(error)(without_secrets(str(error))) from None
     return system, root.rstrip("/")
+
+
+def open_files(path: str) -> tuple[FileSystem, str]:
+    """Return the operations on the files of a path or URI, and the path within its file system."""
+    system, root = open_file_system(path)
+    return LocalFiles() if isinstance(system, fs.LocalFileSystem) else RemoteFiles(system), root
 
 
 def retry(read: Callable[[], _Value]) -> _Value:
@@ -78,8 +85,8 @@ def file_of(batch: int, name: str) -> str:
 class BatchDirectory:
     """Files below a directory, most of them in the folder of a micro-batch.
 
-    `names`, `read`, `open`, `write`, `create` and `remove` are all that ever touches the file system; paths are
-    relative to the directory. Each raises one of `FAILURES`.
+    Ledger and state store have no other way to their files. Paths are relative to the directory. All methods raise one
+    of `FAILURES`.
 
     Parameters
     ----------
@@ -94,58 +101,59 @@ class BatchDirectory:
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names of the files and folders in a folder."""
-        system, path = self._locate(folder)
-        if isinstance(system, fs.LocalFileSystem):  # names alone: a ledger may have ten thousand folders
-            with os.scandir(path) as found:
-                return [entry.name for entry in found]
-        return [info.base_name for info in system.get_file_info(fs.FileSelector(path))]
+        files, path = self._locate(folder)
+        return files.names(path)
 
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
-        system, path = self._locate(path)
-        with system.open_input_stream(path, compression=None) as stream:
-            content: bytes = stream.read()
-        return content
+        files, path = self._locate(path)
+        return files.read(path)
 
     def open(self, path: str) -> Any:
         """Open a file to read parts of it: mapped into memory where it is local."""
-        system, path = self._locate(path)
-        return pa.memory_map(path) if isinstance(system, fs.LocalFileSystem) else system.open_input_file(path)
+        files, path = self._locate(path)
+        return files.open(path)
 
-    def write(self, path: str, content: bytes | pa.Buffer) -> None:
-        """Write a file under a temporary name and rename it: nobody ever reads half of one."""
-        system, path = self._locate(path)
+    def write(self, path: str, content: bytes | pa.Buffer, *, durable: bool = False) -> None:
+        """Write a file under a temporary name and rename it: nobody ever reads half of one.
+
+        What is `durable` is on the disk when this returns, and survives a loss of power.
+        """
+        files, path = self._locate(path)
         folder, _, name = path.rpartition("/")
-        system.create_dir(folder, recursive=True)
         temporary = f"{folder}/.{name}.{uuid4().hex}"  # attempts of one task may write at the same time
         try:
-            with system.open_output_stream(temporary, compression=None) as stream:
-                stream.write(content)
-            system.move(temporary, path)
+            files.save(temporary, content)
+            if durable:
+                files.sync(temporary)
+            files.rename(temporary, path)
         except FAILURES:
-            _discard(system, temporary)
+            _discard(files, temporary)
             raise
+        if durable:
+            files.sync(folder)
+            files.sync(folder.rpartition("/")[0])  # where the folder may be new
 
     def create(self, path: str, content: bytes) -> None:
-        """Write a file unless there is one: of several writers the first wins, for certain on local file systems.
+        """Write a durable file unless there is one: of several writers the first wins, for certain on local disks.
 
         `pyarrow.fs` has no such operation for object stores: of writers within the same moment, the last wins there.
         """
-        system, place = self._locate(path)
-        if not isinstance(system, fs.LocalFileSystem):
-            self.write(path, content)
+        files, place = self._locate(path)
+        if not files.has_links:
+            self.write(path, content, durable=True)
             return
         temporary = f"{path}.{uuid4().hex}"
-        self.write(temporary, content)
-        written = Path(self._locate(temporary)[1])
+        self.write(temporary, content, durable=True)
         with suppress(FileExistsError):
-            Path(place).hardlink_to(written)
-        written.unlink()
+            files.link(self._locate(temporary)[1], place)
+        files.delete(self._locate(temporary)[1])
+        files.sync(place.rpartition("/")[0])
 
     def remove(self, folder: str) -> None:
         """Remove a folder with all its files."""
-        system, path = self._locate(folder)
-        system.delete_dir(path)
+        files, path = self._locate(folder)
+        files.remove(path)
 
     def batches(self) -> list[int]:
         """Return the batches that have a folder, in order; none if there is no directory yet."""
@@ -175,17 +183,17 @@ class BatchDirectory:
         except FAILURES as error:
             _log.debug("%s: could not remove old batches: %s", self.uri, error)
 
-    def _locate(self, path: str) -> tuple[Any, str]:
-        system, root = open_file_system(self.uri)
-        return system, f"{root}/{path}" if path else root
+    def _locate(self, path: str) -> tuple[FileSystem, str]:
+        files, root = open_files(self.uri)
+        return files, f"{root}/{path}" if path else root
 
 
 def _folder(batch: int) -> str:
     return f"{batch:012d}"
 
 
-def _discard(system: Any, path: str) -> None:
+def _discard(files: FileSystem, path: str) -> None:
     try:
-        system.delete_file(path)
+        files.delete(path)
     except FAILURES:
         _log.debug("could not remove %s", path)

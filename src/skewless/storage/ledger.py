@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, StorageError, require_at_least
 from skewless.groupings.base import State
-from skewless.storage.batch_directory import FAILURES, BatchDirectory, absolute, file_of, retry
+from skewless.masking import masked_logger
+from skewless.storage.batch_directory import BatchDirectory, absolute, file_of, retry
+from skewless.storage.file_system import FAILURES
 from skewless.storage.npz import pack, unpack
 from skewless.storage.worker_report import WorkerReport
 
@@ -23,7 +24,7 @@ _CLOCK: Final = "now_ms"
 _PLAN: Final = "source-0.npz"
 _ANOTHER: Final = "use another directory, or delete this one"
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = masked_logger(__name__)
 
 S = TypeVar("S", bound=State)
 
@@ -251,10 +252,16 @@ class Ledger:
         """Return the workers that have reported on a batch, without reading their reports."""
         return [*self._files(batch, "worker-")]
 
-    def clock(self, batch: int) -> int | None:
-        """Return the time at which a batch started, in milliseconds since 1970; None if no source has recorded it."""
-        clocks = map(self._clock, self._files(batch, "source-").values())
-        return next((clock for clock in clocks if clock is not None), None)
+    def clock(self, batch: int, *, must_agree: bool = False) -> int | None:
+        """Return the time at which a batch started, in milliseconds since 1970; None if no source has recorded it.
+
+        With `must_agree`, because keys expire by it, the file that every plan has is read by its name first, however
+        late new files are listed; if it is out of reach, that is an error.
+        """
+        first = self._plan_file(batch) if must_agree else None
+        clock = None if first is None else self._clock_of(_PLAN, first)
+        others = (self._clock(path) for path in self._files(batch, "source-").values()) if clock is None else ()
+        return next((other for other in others if other is not None), clock)
 
     def batches(self) -> list[int]:
         """Return the batches that have a folder, in order."""
@@ -290,7 +297,15 @@ class Ledger:
 
     def _clock(self, path: str) -> int | None:
         try:
-            return int(unpack(self.directory.read(path))[_CLOCK])
+            content = self.directory.read(path)
+        except FAILURES as error:
+            _log.warning("ledger %s: cannot read %s: %s", self.uri, path, error)
+            return None
+        return self._clock_of(path, content)
+
+    def _clock_of(self, path: str, content: bytes) -> int | None:
+        try:
+            return int(unpack(content)[_CLOCK])
         except Exception as error:  # noqa: BLE001 - as in _states
             _log.warning("ledger %s: no clock in %s: %s", self.uri, path, error)
             return None

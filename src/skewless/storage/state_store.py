@@ -13,7 +13,7 @@ and its folder removed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Final
@@ -28,6 +28,8 @@ from skewless.storage.batch_directory import BatchDirectory, absolute, file_of, 
 
 KEEP: Final = 50
 """Batches after which a state that has not changed is copied to a new file."""
+
+_UNLISTED: Final = 50  # most batches in a row that a listing can miss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +120,9 @@ class StateStore:
 
     def before(self, batch: int, query: str, substreams: int) -> Before:
         """Return what the last earlier batch left; refuse what another query, or another run, wrote."""
-        batches = self.directory.batches()
+        batches = retry(self.directory.batches)
         later = [number for number in batches if number > batch]
-        earlier = [number for number in batches if number < batch]
+        last = self._last(batch, batches)
         if later:
             raise StorageError(
                 f"the state in {self.uri} is of batch {later[-1]}, the query at batch {batch}: its checkpoint is older "
@@ -128,7 +130,7 @@ class StateStore:
                 subject="state",
                 hint="use the checkpoint that belongs to it, or an empty directory",
             )
-        if not earlier:
+        if last is None:
             if batch > 0:
                 raise StorageError(
                     f"there is no state in {self.uri}, but the query is at batch {batch} already",
@@ -136,11 +138,11 @@ class StateStore:
                     hint="use the directory that it had before, or start with a new checkpoint",
                 )
             return Before(places={}, owners={}, latest_ms=None)
-        manifests = retry(partial(self._manifests, earlier[-1]))
+        manifests = self._manifests(last)
         found = next(iter(manifests.values()), None)
         if found is None or len(manifests) != found.workers:
             raise StorageError(
-                f"the state in {self.uri} is incomplete: batch {earlier[-1]} has {len(manifests)} manifests",
+                f"the state in {self.uri} is incomplete: batch {last} has {len(manifests)} manifests",
                 subject="state",
             )
         if found.query != query:
@@ -154,6 +156,14 @@ class StateStore:
                 f"the state in {self.uri} is in {found.substreams} substreams, the grouping has {substreams}",
                 subject="state",
                 hint="use as many {workers} as before, or a grouping with n_substreams as before",
+            )
+        if len({key for manifest in manifests.values() for key in manifest.places}) != sum(
+            len(manifest.places) for manifest in manifests.values()
+        ):
+            raise StorageError(
+                f"the state in {self.uri} is torn: in batch {last} a substream has two owners",
+                subject="state",
+                hint="workers disagreed on the plan; use a grouping that plans, or start with a new checkpoint",
             )
         return Before(
             places={key: place for manifest in manifests.values() for key, place in manifest.places.items()},
@@ -189,15 +199,44 @@ class StateStore:
                 writer.write_batch(rows)
                 first = pc.min(rows.column(EXPIRES)).as_py()
                 places[substream] = Place(batch=batch, file=name, index=index, keys=rows.num_rows, expires_ms=first)
-        self.directory.write(file_of(batch, name), sink.getvalue())
+        self.directory.write(file_of(batch, name), sink.getvalue(), durable=True)
         return places
 
     def commit(self, batch: int, worker: int, manifest: Manifest) -> None:
         """Write a worker's manifest of a batch; worker 0 also removes folders that no manifest can name any more."""
-        self.directory.write(file_of(batch, f"worker-{worker}.json"), manifest.as_json())
+        self.directory.write(file_of(batch, _manifest_of(worker)), manifest.as_json(), durable=True)
         if worker == 0:
             self.directory.remove_old(batch, KEEP)
 
+    def _last(self, batch: int, listed: Sequence[int]) -> int | None:
+        """Return the last batch with a state before this one; files are asked for by name, as listings can be late."""
+        newest = max((number for number in listed if number < batch), default=-1)
+        unlisted = range(batch - 1, max(newest, batch - 1 - _UNLISTED), -1)
+        found = next((number for number in unlisted if self._manifest(number, 0) is not None), newest)
+        return None if found < 0 else found
+
     def _manifests(self, batch: int) -> dict[int, Manifest]:
-        files = self.directory.numbered(batch, "worker-", ".json")
-        return {worker: Manifest.of_json(self.directory.read(path)) for worker, path in files.items()}
+        """Return the manifests of a batch that are there, by worker."""
+        first = self._manifest(batch, 0)
+        workers = range(1, first.workers if first is not None else 1)
+        found = {0: first, **{worker: self._manifest(batch, worker) for worker in workers}}
+        return {worker: manifest for worker, manifest in found.items() if manifest is not None}
+
+    def _manifest(self, batch: int, worker: int) -> Manifest | None:
+        def read() -> bytes | None:
+            try:
+                return self.directory.read(file_of(batch, _manifest_of(worker)))
+            except FileNotFoundError:
+                return None
+
+        content = retry(read)
+        try:
+            return None if content is None else Manifest.of_json(content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StorageError(
+                f"the manifest of worker {worker} and batch {batch} in {self.uri} is broken: {error!r}", subject="state"
+            ) from error
+
+
+def _manifest_of(worker: int) -> str:
+    return f"worker-{worker}.json"
