@@ -17,7 +17,10 @@ _VARIANTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "even, single owner": ("even", {"single_owner": True}),
     "DKG WOSIM": ("distribution_aware", {"map_sparse": False}),
     "DKG PKG": ("distribution_aware", {"split_heavy": True}),
+    "DKG, distinct": ("distribution_aware", {"count_distinct": True}),
 }
+LEARNS: Final = ("distribution_aware", *(name for name in _VARIANTS if name.startswith("DKG")))
+"""Those that learn from a training set and then keep to their plan."""
 _BATCHES: Final = 10  # of a training set, for groupings that route a batch by what they learned from the one before
 TRAINED_MS: Final = 1000 * _BATCHES
 """The time when training ends: a batch is a second."""
