@@ -263,8 +263,12 @@ class PopularityAware(Coordinated[PopularityAwareState]):
     @property
     def rules(self) -> Rules:
         """The variant, with what was set otherwise."""
-        own = {"threshold": self.threshold, "length": self.length, "decline": self.decline}
-        return VARIANTS[self.variant]._replace(**{name: value for name, value in own.items() if value is not None})
+        rules = VARIANTS[self.variant]
+        return rules._replace(
+            threshold=rules.threshold if self.threshold is None else self.threshold,
+            length=rules.length if self.length is None else self.length,
+            decline=rules.decline if self.decline is None else self.decline,
+        )
 
     @property
     def decline_rate(self) -> float:
