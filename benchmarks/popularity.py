@@ -62,7 +62,7 @@ def speeds(tuples: int = 10**7, runs: int = 5) -> dict[str, float]:
     for label, keys in streams.items():
         for name, make in sketches().items():
             result[f"{name} on {label}"] = timed(partial(_updater, make, keys))
-        for grouping in (PopularityAware(workers=10), PopularityAware.as_published(workers=10)):
+        for grouping in (PopularityAware(workers=10), PopularityAware(workers=10, variant="paper")):
             result[f"grouping, r = {grouping.threshold}, on {label}"] = timed(partial(_router, grouping, keys))
     return result
 

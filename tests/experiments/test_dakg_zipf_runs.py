@@ -27,7 +27,13 @@ def streams(draw: st.DrawFn) -> Sample:
     st.sampled_from([0.1, 0.3, 1.0]),
     st.integers(1, 3),
     st.sampled_from(
-        [(False, True, "linear"), (True, True, "linear"), (False, False, "linear"), (False, True, "quadratic")]
+        [
+            (False, True, "linear"),
+            (True, True, "linear"),
+            (False, False, "linear"),
+            (False, True, "quadratic"),
+            (False, True, "distinct"),
+        ]
     ),
     st.integers(0, 1000),
 )
@@ -37,7 +43,8 @@ def test_plans_and_loads_are_those_of_the_grouping(
     split, sparse, cost = kind
     grouping = DistributionAware(
         workers=workers, heavy_share=share, buckets_per_worker=buckets, learn_tuples=stream.training.size,
-        split_heavy=split, map_sparse=sparse, cost=cost,
+        split_heavy=split, map_sparse=sparse, cost="linear" if cost == "linear" else "quadratic",
+        count_distinct=cost == "distinct",
     )  # fmt: skip
     names = draw_names(12, 1_000_000, make_salt(seed))
     router = train(grouping, names[stream.training], seed)

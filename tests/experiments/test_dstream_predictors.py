@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless.experiments.dstream.closed_loop import RELEASED
 from skewless.experiments.dstream.precision_bound import general_bound, simplified
-from skewless.experiments.dstream.predictors import CutKeys, counts_of_named, scores, sketches, waits
+from skewless.experiments.dstream.predictors import (
+    RELEASED,
+    CutKeys,
+    counts_of_named,
+    scores,
+    sketches,
+    verdict_ns,
+    waits,
+)
 from skewless.hashing import rehash
 from skewless.sketches.coin_flip import CoinFlip
 
@@ -47,10 +54,16 @@ def test_the_bounds_of_theorem_1() -> None:
 def test_a_sketch_that_never_forgets_misses_the_later_hot_keys() -> None:
     named = {
         name: list(waits(name, percent=10, period=20_000, changes=8))
-        for name in ("popularity_aware, as released", "count-min")
+        for name in ("popularity_aware, released", "count-min")
     }
-    assert all(found and tuples < 20_000 for tuples, found in named["popularity_aware, as released"])
+    assert all(found and tuples < 20_000 for tuples, found in named["popularity_aware, released"])
     assert named["count-min"][-1] == (20_000, False)
+
+
+def test_the_time_of_a_verdict_is_that_of_a_tuple() -> None:
+    times = {name: sorted(verdict_ns(name, percent=10, period=100_000, changes=5)) for name in (RELEASED, "ada-cms")}
+    assert [len(found) for found in times.values()] == [5, 5]
+    assert 0.1 < times[RELEASED][2] < times["ada-cms"][2] < 10_000
 
 
 def test_scores_fall_where_old_hot_keys_are_still_named() -> None:
@@ -62,6 +75,6 @@ def test_scores_fall_where_old_hot_keys_are_still_named() -> None:
 
 
 def test_nothing_named_has_no_precision() -> None:
-    named = [row["named"] for row in scores("popularity_aware, as published", intervals=1, interval=100)]
+    named = [row["named"] for row in scores("popularity_aware, paper", intervals=1, interval=100)]
     assert named == [0]
-    assert [row["precision"] for row in scores("popularity_aware, as published", intervals=1, interval=100)] == [None]
+    assert [row["precision"] for row in scores("popularity_aware, paper", intervals=1, interval=100)] == [None]

@@ -64,6 +64,7 @@ def _deployed(
 @st.composite
 def groupings(draw: st.DrawFn) -> DistributionAware:
     heavy_share = draw(st.sampled_from([0.05, 0.1, 0.3, 1.0]))
+    cost = draw(st.sampled_from(["linear", "quadratic"]))
     return DistributionAware(
         workers=draw(st.integers(1, 6)),
         heavy_share=heavy_share,
@@ -74,7 +75,8 @@ def groupings(draw: st.DrawFn) -> DistributionAware:
         max_moved=draw(st.sampled_from([0.05, 0.3, 1.0])),
         split_heavy=draw(st.booleans()),
         map_sparse=draw(st.booleans()),
-        cost=draw(st.sampled_from(["linear", "quadratic"])),
+        cost=cost,
+        count_distinct=cost == "quadratic" and draw(st.booleans()),
     )
 
 
@@ -247,6 +249,21 @@ def test_quadratic_cost_gives_the_worker_of_a_large_item_less_besides() -> None:
     assert [row.count(row[0]) for row in owners] == [2, 1]
 
 
+def test_a_bucket_of_many_keys_weighs_less_if_these_are_counted() -> None:
+    """A key of 50 tuples costs more than a hundred keys of one, whose bucket has as many tuples and more."""
+    keys = np.concatenate([np.full(50, 7, dtype=np.uint64), np.arange(1_000, 1_100, dtype=np.uint64)])
+    rough, exact = (
+        DistributionAware(workers=2, heavy_share=0.3, buckets_per_worker=1, learn_tuples=150, cost="quadratic",
+                          count_distinct=distinct)
+        for distinct in (False, True)
+    )  # fmt: skip
+    sizes = np.array([50.0, 60.0, 40.0])
+    assert np.argmax(rough.weigh(sizes, 1, 100)) == 1
+    assert np.argmax(exact.weigh(sizes, 1, 100)) == 0
+    alone = [_deployed(grouping, keys).snapshot().plan for grouping in (rough, exact)]
+    assert [int(np.sum(plan.bucket_owners == plan.owners[0, 0])) for plan in alone] == [1, 0]
+
+
 def test_a_source_learns_from_no_more_than_is_missing() -> None:
     grouping = DistributionAware(workers=3, learn_tuples=1000)
     router = grouping.start(0, 0)
@@ -374,6 +391,7 @@ def test_formerly_hot_keys_stay_where_they_are_in_bounded_room() -> None:
         ({"relearn_every": -1}, "relearn_every must be a whole number of at least 0; got -1"),
         ({"max_moved": 0}, "max_moved must be a number above 0 and at most 1; got 0"),
         ({"max_moved": 1.1}, "max_moved must be a number above 0 and at most 1; got 1.1"),
+        ({"count_distinct": True}, "count_distinct needs quadratic cost"),
         ({"cost": "quadratik"}, "unknown cost 'quadratik': did you mean 'quadratic'"),
     ],
 )

@@ -33,6 +33,7 @@ class NaiveCoinFlip:
     decline: float
     seed: int
     capacity: int
+    repeats: bool = False
     vectors: dict[int, set[int]] = field(default_factory=dict)
     hot: set[int] = field(default_factory=set)
 
@@ -59,7 +60,7 @@ class NaiveCoinFlip:
             self.places.append(key)
         if key in self.vectors:
             self.vectors[key].add(bit)
-            if len(self.vectors[key]) >= self.min_bits and key not in self.hot:
+            if len(self.vectors[key]) >= self.min_bits and (self.repeats or key not in self.hot):
                 self.hot.add(key)
                 self.events.append((position, key, True))
         self.due += len(self.places) * max(1, round(self.decline * 2**32))
@@ -78,6 +79,6 @@ class NaiveCoinFlip:
         last = self.places.pop()
         if last != key:
             self.places[place] = last
-        if key in self.hot:
-            self.hot.remove(key)
+        if key in self.hot or self.repeats:
+            self.hot.discard(key)
             self.events.append((position, key, False))

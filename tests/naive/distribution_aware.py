@@ -154,10 +154,13 @@ class NaiveDistributionAware:
             before += self.bucket_owners
         # Whole numbers, for the exact twins: halves doubled.
         doubled = [int(2 * size) for size in sizes]
+        n_parts = len(named) * self.parts
         loads = doubled if grouping.cost == "linear" else [size * size for size in doubled]
+        if grouping.count_distinct:  # a bucket has others / n_buckets keys, at least one
+            others = max(self.n_buckets, len(set(self.pooled)) - len(named))
+            loads = [load * (others if i < n_parts else self.n_buckets) for i, load in enumerate(loads)]
         after = self.place(doubled, loads, before)
         moved = [i for i in range(len(after)) if after[i] != before[i]]
-        n_parts = len(named) * self.parts
         self.moved_load += sum(sizes[i] for i in moved)
         self.moved_keys += len({i // self.parts for i in moved if i < n_parts})
         self.moved_buckets += len([i for i in moved if i >= n_parts])

@@ -29,27 +29,26 @@ class NaivePopularityAware:
     """All sources together, as their number changes only at barriers."""
 
     def __init__(self, grouping: PopularityAware, n_sources: int, seed: int) -> None:
-        self.grouping, self.seed = grouping, seed
-        sketch = grouping.make_predictor(seed)
+        self.grouping, self.seed, self.rules = grouping, seed, grouping.rules
         self.agreed = NaiveCoinFlip(
-            grouping.threshold,
-            grouping.length,
+            self.rules.threshold,
+            self.rules.length,
             grouping.min_bits,
             grouping.decline_rate,
             seed,
-            capacity=sketch.synopsis.keys.size,
+            capacity=grouping.make_predictor(seed).synopsis.keys.size,
+            repeats=self.rules.repeats,
         )
+        shape = grouping.make_filter(seed)
+        self.agreed_bloom = NaiveCountingBloom(shape.n_hashes, shape.counters.size, int(make_salt(seed)))
         self.barriers = 0
         n = grouping.n_workers
         places = [i * (5**0.5 - 1) / 2 % 1 for i in range(n)]
         self.sources = [self.begin(i, (sorted(places).index(places[i % n]) + seed) % n) for i in range(n_sources)]
 
     def begin(self, source: int, turn: int) -> Source:
-        shape = self.grouping.make_filter(self.seed, self.grouping.make_predictor(self.seed).hot())
-        bloom = NaiveCountingBloom(shape.n_hashes, shape.counters.size, int(make_salt(self.seed)))
-        bloom.update(self.agreed.hot)
         coin = int(make_salt(int(make_salt(self.agreed.coin, use=source)), use=self.barriers))
-        return Source(deepcopy(self.agreed), bloom, coin, turn)
+        return Source(deepcopy(self.agreed), deepcopy(self.agreed_bloom), coin, turn)
 
     def route(self, source: int, keys: Iterable[int]) -> list[int]:
         return [self.route_one(self.sources[source], key) for key in keys]
@@ -59,16 +58,23 @@ class NaivePopularityAware:
         if source.bloom.contains(key):
             worker = source.turn
             source.turn = (source.turn + 1) % self.grouping.n_workers
-        threshold = self.grouping.threshold
-        heads = flip(source.coin, source.tuples, threshold + self.grouping.length)
+        threshold = self.rules.threshold
+        heads = flip(source.coin, source.tuples, threshold + self.rules.length)
         if heads > threshold:
-            source.notes.append((source.tuples, key, heads - threshold - 1))
-            source.predictor.events = []
-            source.predictor.note(key, heads - threshold - 1)
-            for _, changed, appended in source.predictor.events:
-                (source.bloom.update if appended else source.bloom.remove)([changed])
+            bit = self.rules.offset + heads - threshold - 1
+            source.notes.append((source.tuples, key, bit))
+            self.learn(source.predictor, source.bloom, key, bit)
         source.tuples += 1
         return worker
+
+    def learn(self, predictor: NaiveCoinFlip, bloom: NaiveCountingBloom, key: int, bit: int) -> None:
+        predictor.events = []
+        predictor.note(key, bit)
+        for _, changed, appended in predictor.events:
+            if not appended:
+                bloom.remove([changed])
+            elif not (self.rules.repeats and bloom.contains(changed)):
+                bloom.update([changed])
 
     def barrier(self, n_sources: int) -> None:
         """Let all go on as `n_sources` sources."""
@@ -78,7 +84,7 @@ class NaivePopularityAware:
             for at, key, bit in source.notes[-self.grouping.n_notes :]
         ]
         for _, _, key, bit in sorted(notes):
-            self.agreed.note(key, bit)
+            self.learn(self.agreed, self.agreed_bloom, key, bit)
         self.barriers += 1
         turns = [source.turn for source in self.sources]
         late = sum(turns) % self.grouping.n_workers

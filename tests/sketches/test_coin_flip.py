@@ -31,6 +31,7 @@ def predictors(draw: st.DrawFn) -> tuple[CoinFlip, NaiveCoinFlip]:
         "length": length,
         "min_bits": draw(st.integers(1, min(4, length))),
         "decline": draw(st.sampled_from([0.001, 0.01, 0.1, 0.5, 0.99])),
+        "repeats": draw(st.booleans()),
         "seed": draw(SEEDS),
     }
     predictor = CoinFlip(**parameters)
@@ -260,7 +261,8 @@ def test_the_released_rule_is_that_of_the_code() -> None:
 def test_presets() -> None:
     paper, code = CoinFlip.as_published(seed=3), CoinFlip.as_released(seed=3)
     assert (paper.coin[1:], code.coin[1:]) == ((10, 16, 0), (5, 11, 6))
-    assert paper.synopsis[-2:] == code.synopsis[-2:] == (2, round(0.01 * UNIT))
+    assert paper.synopsis[-3:] == (2, round(0.01 * UNIT), False)
+    assert code.synopsis[-3:] == (2, round(0.01 * UNIT), True)
     assert paper.coin.salt == code.coin.salt != CoinFlip().coin.salt
     assert paper.memory < 20_000
 

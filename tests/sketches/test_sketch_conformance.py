@@ -39,8 +39,9 @@ CONFIGURED: list[tuple[type[Sketch], dict[str, Any]]] = [
     (CoinFlip, {"threshold": 2, "length": 16, "min_bits": 2, "decline": 0.01}),
     (CoinFlip, {"threshold": 0, "length": 4, "min_bits": 1, "decline": 0.5, "seed": 7}),
 ]
-# Tables and searches that sketches are made of, and the key space, which the kernel of dynamic key grouping fills.
-PARTS = {"base", "candidates", "key_space", "key_table", "least_counter"}
+# Tables and searches that sketches are made of, the key space, which the kernel of dynamic key grouping fills, and the
+# distinct count, which has one estimate for all keys.
+PARTS = {"base", "candidates", "distinct_count", "key_space", "key_table", "least_counter"}
 
 
 def describe(value: Any) -> str:

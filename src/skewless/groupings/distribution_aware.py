@@ -17,6 +17,7 @@ from skewless.groupings.longest_first import longest_first
 from skewless.groupings.planned import Planned
 from skewless.groupings.rebalance import rebalance
 from skewless.hashing import mix, universal_buckets, universal_choice, universal_salts
+from skewless.sketches.distinct_count import DistinctCount
 from skewless.sketches.key_table import FREE, capacity_for, find, make_index
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
@@ -138,11 +139,12 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learned:
-    """What is known of a stream: how many tuples, how many of them per bucket, and the most frequent keys."""
+    """What is known of a stream: how many tuples, how many of them per bucket, the most frequent keys, least hashes."""
 
     tuples: int
     histogram: NDArray[np.int64]
     sketch: Counters
+    least: NDArray[np.uint64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -203,6 +205,9 @@ class DistributionAware(Coordinated[DistributionAwareState], Planned[Distributio
         Place buckets by plan, too; if not, other keys go to workers by hash ("DKG WOSIM").
     cost : str
         What n tuples of a key weigh: n ("linear") or its square ("quadratic").
+    count_distinct : bool
+        With quadratic cost: estimate how many different keys a bucket has on average, so that its n tuples weigh as
+        those of so many equally frequent keys (section 5.2); otherwise they weigh as those of one.
 
     >>> DistributionAware(workers=10).n_buckets
     20
@@ -233,6 +238,7 @@ class DistributionAware(Coordinated[DistributionAwareState], Planned[Distributio
     split_heavy: bool = False
     map_sparse: bool = True
     cost: str = "linear"
+    count_distinct: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -248,6 +254,10 @@ class DistributionAware(Coordinated[DistributionAwareState], Planned[Distributio
         require_at_least("relearn_every", self.relearn_every or 0, 0)
         if self.cost not in _COSTS:
             raise UnknownNameError("cost", self.cost, _COSTS, subject="cost")
+        if self.count_distinct and self.cost == "linear":
+            raise ConfigurationError(
+                "{count_distinct} needs quadratic cost", subject="count_distinct", hint="add cost=quadratic"
+            )
         if self.workers is not None and self.n_buckets >= 2**31:
             problem = f"{{workers}} * {{buckets_per_worker}} must be below 2**31; got {self.n_buckets}"
             raise ConfigurationError(problem, subject="buckets_per_worker")
@@ -338,12 +348,13 @@ class DistributionAware(Coordinated[DistributionAwareState], Planned[Distributio
         before = [known.get(key, home) for key, home in zip(keys.tolist(), at_home, strict=True)]
         sizes = np.repeat(counts / self._parts, self._parts)
         owners = np.array(before, dtype=np.int32).ravel()
+        n_parts = keys.size * self._parts
         if self.map_sparse:
             sizes = np.concatenate([sizes, np.maximum(rest, 0.0)])
             owners = np.concatenate([owners, old.bucket_owners])
-        placed = self._place(sizes, owners, learned.tuples, first=not state.moved.plans)
+        loads = self.weigh(sizes, n_parts, learned.distinct.estimate() - keys.size)
+        placed = self._place(loads, sizes, owners, learned.tuples, first=not state.moved.plans)
         moved = placed != owners
-        n_parts = keys.size * self._parts
         moved_keys = moved[:n_parts].reshape(-1, self._parts).any(axis=1).sum() + released
         plan = Plan(
             keys=keys,
@@ -374,10 +385,25 @@ class DistributionAware(Coordinated[DistributionAwareState], Planned[Distributio
         named = np.concatenate([keys[hot], apart[kept]])
         return named, np.concatenate([counts[hot], estimates[kept]]), order.size - kept.size
 
+    def weigh(self, sizes: NDArray[np.float64], n_named: int, n_others: float) -> NDArray[np.float64]:
+        """Return the load of each item, of which the first are named keys, and the others buckets of other keys."""
+        if self.cost == "linear":
+            return sizes
+        loads = sizes * sizes
+        if self.count_distinct:  # those of buckets over the keys in one; multiplied, as whole numbers add up exactly
+            loads[:n_named] *= max(self.n_buckets, round(n_others))
+            loads[n_named:] *= self.n_buckets
+        return loads
+
     def _place(
-        self, sizes: NDArray[np.float64], owners: NDArray[np.int32], tuples: int, *, first: bool
+        self,
+        loads: NDArray[np.float64],
+        sizes: NDArray[np.float64],
+        owners: NDArray[np.int32],
+        tuples: int,
+        *,
+        first: bool,
     ) -> NDArray[np.int32]:
-        loads = sizes if self.cost == "linear" else sizes * sizes
         if first:
             return longest_first(loads, self.n_workers)
         noise = _NOISE * loads.sum() / sqrt(tuples * self.n_workers)
@@ -390,30 +416,40 @@ def _furthest(states: Sequence[DistributionAwareState]) -> DistributionAwareStat
 
 
 class _Learner:
-    """Learns which keys are frequent, and how many tuples hash to each bucket."""
+    """Learns which keys are frequent, how many tuples hash to each bucket, and how many keys there are if asked to."""
 
     def __init__(self, grouping: DistributionAware, salts: NDArray[np.uint64]) -> None:
         self.salts = salts
         self.tuples = 0
         self.histogram = np.zeros(grouping.n_buckets, dtype=np.int64)
         self.sketch = SpaceSaving(grouping.n_counters, salt=salts[2])
+        self.distinct = DistinctCount()
+        self._counts_distinct = grouping.count_distinct
 
     def update(self, keys: NDArray[np.uint64]) -> None:
         self.tuples += keys.size
         self.sketch.update(keys)
         count_buckets(keys, self.salts, self.histogram)
+        if self._counts_distinct:
+            self.distinct.update(keys)
 
     def add(self, other: _Learner) -> None:
         self.tuples += other.tuples
         self.histogram += other.histogram
         self.sketch = self.sketch.merge(other.sketch)
+        self.distinct = self.distinct.merge(other.distinct)
 
     def buckets_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         buckets: NDArray[np.int64] = universal_buckets(keys, self.salts, self.histogram.size)
         return buckets
 
     def snapshot(self) -> Learned:
-        return Learned(tuples=self.tuples, histogram=self.histogram.copy(), sketch=self.sketch.snapshot())
+        return Learned(
+            tuples=self.tuples,
+            histogram=self.histogram.copy(),
+            sketch=self.sketch.snapshot(),
+            least=self.distinct.least,
+        )
 
     @classmethod
     def restore(cls, grouping: DistributionAware, salts: NDArray[np.uint64], learned: Learned) -> _Learner:
@@ -421,6 +457,7 @@ class _Learner:
         learner.tuples = learned.tuples
         learner.histogram = learned.histogram.copy()
         learner.sketch.restore(learned.sketch)
+        learner.distinct = DistinctCount(least=learned.least)
         return learner
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from skewless.errors import UnknownNameError
 from skewless.groupings.base import Coordinated, Router, State
 from skewless.groupings.key import home_of
 from skewless.groupings.shuffle import first_worker
@@ -27,6 +28,25 @@ _LEAST_DECLINE: Final = 1e-6
 _NOTES: Final = 4  # times 1 / decline: after that many updates hardly any older bit is left
 _MOST_NOTES: Final = 1 << 16
 _HOT_KEYS: Final = 2  # times 1 / decline: the keys that the filter is made for
+
+
+class Rules(NamedTuple):
+    """What a variant goes by, see `PopularityAware`."""
+
+    threshold: int
+    length: int
+    decline: float | None
+    """None follows the number of workers."""
+    offset: int = 0
+    filter_size: int | None = None
+    repeats: bool = False
+
+
+VARIANTS: Final = {
+    "scaled": Rules(threshold=6, length=16, decline=None),
+    "paper": Rules(threshold=10, length=16, decline=0.01),
+    "released": Rules(threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True),
+}
 
 
 class Filter(NamedTuple):
@@ -54,14 +74,26 @@ class Room(NamedTuple):
 
 @njit(cache=True)
 def update_filter(synopsis: Synopsis, key: np.uint64, bit: int, hot: Filter, events: Room) -> None:
-    """Update the synopsis by one large value, and the filter by what became hot and what no longer is; in place."""
+    """Update the synopsis by one large value, and the filter by what became hot and what no longer is; in place.
+
+    A key that is hot once more is only added if the filter has lost it.
+    """
     n_events = note(synopsis, key, bit, events.keys, events.appended)
     for i in range(n_events):
         word = mix(events.keys[i] ^ hot.salt)
-        if events.appended[i]:
-            insert(hot.counters, hot.n_hashes, word)
-        else:
+        if not events.appended[i]:
             erase(hot.counters, hot.n_hashes, word)
+        elif not (synopsis.repeats and holds(hot.counters, hot.n_hashes, word)):
+            insert(hot.counters, hot.n_hashes, word)
+
+
+@njit(cache=True)
+def update_by_notes(
+    synopsis: Synopsis, keys: NDArray[np.uint64], bits: NDArray[np.uint8], hot: Filter, events: Room
+) -> None:
+    """Update synopsis and filter by large values that were flipped elsewhere, in place."""
+    for i in range(keys.size):
+        update_filter(synopsis, keys[i], bits[i], hot, events)
 
 
 @njit(cache=True)
@@ -132,6 +164,8 @@ class PopularityAwareState(State):
         Barriers so far.
     agreed : SynopsisState
         By all sources up to the last barrier.
+    agreed_filter : array
+        Counters of the filter of hot keys at the last barrier.
     progress : array
         Whose turn it is, and large values and tuples since the last barrier.
     notes : Notes
@@ -146,6 +180,7 @@ class PopularityAwareState(State):
     source: int
     barriers: int
     agreed: SynopsisState
+    agreed_filter: NDArray[np.uint8]
     progress: NDArray[np.int64]
     notes: Notes
     hot_filter: NDArray[np.uint8]
@@ -168,22 +203,27 @@ class PopularityAware(Coordinated[PopularityAwareState]):
 
     Parameters
     ----------
-    threshold : int
-        The predictor's r.
-    length : int
-        The predictor's l.
+    variant : {"scaled", "paper", "released"}
+        Whose settings are the default. `scaled`: those of the authors' code, but p follows the number of workers:
+        1 / (50 n_workers), at most 0.01. `paper`: r = 10 and two bits (Table I, section IV.A); it names neither l nor
+        p, so these are the code's. `released`, the authors' code: r = 6, l = 16, p = 0.01 (dstream.properties), a
+        large value once in 2 ** r tuples, whose bit is the number of heads itself (PredictorHotKeyUtil.java), and a
+        filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis is deleted from that filter
+        (PredictorBolt.java), even if only other keys' counters make it look as if it were there; a hot key returns at
+        its next large value.
+    threshold : int, optional
+        The predictor's r, instead of that of the variant.
+    length : int, optional
+        The predictor's l, instead of that of the variant.
     min_bits : int
         The predictor's zeta.
     decline : float, optional
-        The predictor's p. Default: 1 / (50 n_workers), but at most 0.01.
-    offset : int
-        The lowest bit that the predictor sets.
+        The predictor's p, instead of that of the variant.
     false_positive_rate : float
-        Fraction of the other keys that the filter takes for hot when it is full, with 2 / decline keys.
-    filter_size : int, optional
-        Counters of the filter, a power of two, whatever that does to the rate.
+        Fraction of the other keys that the filter takes for hot when it is full, with 2 / decline keys; not for
+        `released`.
 
-    >>> router = PopularityAware.as_released(workers=10).start(source=0, seed=0)
+    >>> router = PopularityAware(variant="released", workers=10).start(source=0, seed=0)
     >>> workers = router.route(np.full(10_000, 7, dtype=np.uint64), 0)
     >>> len(set(workers[:10].tolist())), len(set(workers[-10:].tolist()))
     (1, 10)
@@ -197,56 +237,56 @@ class PopularityAware(Coordinated[PopularityAwareState]):
     every change at once; here its synopsis is a pure function of what the sources noted, computed at the barrier, and
     a source acts on its own notes before. The paper leaves p open and its code has 0.01 for any number of workers; then
     keys of more than a worker's fair share stay whole from about 50 workers on. So p follows the number of workers
-    here, and r is the code's, which finds hot keys 16 times sooner than the paper's; `as_published` and `as_released`
-    have the numbers of both. Round robin is each source's own.
+    by default, and r is the code's, which finds hot keys 16 times sooner than the paper's. The four hashes of a key
+    are distinct, in the code two of them may be the same. Round robin is each source's own.
     """
 
     name: ClassVar[str] = "popularity_aware"
     aliases: ClassVar[tuple[str, ...]] = ("DSTREAM", "POPULARITY")
     state_class = PopularityAwareState
 
-    threshold: int = 6
-    length: int = 16
+    variant: str = "scaled"
+    threshold: int | None = None
+    length: int | None = None
     min_bits: int = 2
     decline: float | None = None
-    offset: int = 0
     false_positive_rate: float = 0.01
-    filter_size: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_coin(self.threshold, self.length, self.min_bits, self.decline_rate, self.offset)
-        CountingBloom(1, self.false_positive_rate, size=self.filter_size)  # refuses what it cannot be
+        if self.variant not in VARIANTS:
+            raise UnknownNameError("variant", self.variant, VARIANTS, subject="variant")
+        rules = self.rules
+        require_coin(rules.threshold, rules.length, self.min_bits, self.decline_rate, rules.offset)
+        CountingBloom(1, self.false_positive_rate, size=rules.filter_size)  # refuses what it cannot be
 
-    @classmethod
-    def as_published(cls, *, workers: int | None = None) -> PopularityAware:
-        """Return the variant of the paper: r = 10, two bits; it names neither l nor p, so these are the code's."""
-        return cls(workers=workers, threshold=10, length=16, min_bits=2, decline=0.01)
-
-    @classmethod
-    def as_released(cls, *, workers: int | None = None) -> PopularityAware:
-        """Return the variant of the authors' code: r = 6, l = 16, p = 0.01, and a filter of 16 counters.
-
-        See `CoinFlip.as_released` (PredictorHotKeyUtil.java). The filter (SchedulerBolt.java) is full with a few hot
-        keys: then it takes every key for hot, and all tuples are shuffled.
-        """
-        return cls(workers=workers, threshold=5, length=11, min_bits=2, decline=0.01, offset=6, filter_size=16)
+    @property
+    def rules(self) -> Rules:
+        """The variant, with what was set otherwise."""
+        rules = VARIANTS[self.variant]
+        return rules._replace(
+            threshold=rules.threshold if self.threshold is None else self.threshold,
+            length=rules.length if self.length is None else self.length,
+            decline=rules.decline if self.decline is None else self.decline,
+        )
 
     @property
     def decline_rate(self) -> float:
         """The fraction of the vectors that an update of the synopsis shifts."""
-        if self.decline is None:
+        decline = self.rules.decline
+        if decline is None:
             return max(_LEAST_DECLINE, min(_MOST_DECLINE, _SHARE_OF_A_WORKER / self.n_workers))
-        return self.decline
+        return decline
 
     @property
     def n_notes(self) -> int:
         """Large values that a source keeps for the barrier."""
-        return min(_MOST_NOTES, ceil(_NOTES / self.decline_rate))
+        return min(_MOST_NOTES, ceil((_NOTES + 2 * self.rules.offset) / self.decline_rate))
 
     def first_state(self, source: int, seed: int, /) -> PopularityAwareState:
+        turn = first_worker(source, seed, self.n_workers)
         return self._at_barrier(
-            np.uint64(seed % 2**64), 0, self.make_predictor(seed), source, first_worker(source, seed, self.n_workers)
+            np.uint64(seed % 2**64), 0, self.make_predictor(seed), self.make_filter(seed), source, turn
         )
 
     def resume(self, state: PopularityAwareState, /) -> Router[PopularityAwareState]:
@@ -256,48 +296,59 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         """Return the state of a source that has noted nothing yet, so that nothing is ever counted twice."""
         furthest = _furthest(states)
         turn = sum(int(state.progress[TURN]) for state in states) % self.n_workers
-        agreed = self.make_predictor(int(furthest.seed), furthest.agreed)
-        return self._at_barrier(furthest.seed, furthest.barriers, agreed, len(states), turn)
+        return self._at_barrier(furthest.seed, furthest.barriers, *self._agreed(furthest), len(states), turn)
 
     def barrier(self, states: Sequence[PopularityAwareState], _now_ms: int, /) -> Sequence[PopularityAwareState]:
         furthest = _furthest(states)
-        agreed = self.make_predictor(int(furthest.seed), furthest.agreed)
+        agreed, hot_filter = self._agreed(furthest)
         notes = [state.notes for state in states]
         sources = np.repeat(np.arange(len(states)), [own.at.size for own in notes])
         order = np.lexsort((sources, np.concatenate([own.at for own in notes])))  # by tuple, then by source
         keys, bits = np.concatenate([own.keys for own in notes]), np.concatenate([own.bits for own in notes])
-        agreed.note(keys[order], bits[order])
+        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt)
+        update_by_notes(agreed.synopsis, keys[order], bits[order], hot, Room(*agreed.room_for_events()))
         return [
-            self._at_barrier(furthest.seed, furthest.barriers + 1, agreed, source, int(state.progress[TURN]))
+            self._at_barrier(
+                furthest.seed, furthest.barriers + 1, agreed, hot_filter, source, int(state.progress[TURN])
+            )
             for source, state in enumerate(states)
         ]
+
+    def _agreed(self, state: PopularityAwareState) -> tuple[CoinFlip, CountingBloom]:
+        """Return predictor and filter of the last barrier."""
+        seed = int(state.seed)
+        return self.make_predictor(seed, state.agreed), self.make_filter(seed, state.agreed_filter)
 
     def remark(self, state: PopularityAwareState, /) -> str:
         return f"hot keys: {np.count_nonzero(state.own.hot)}, watched: {state.own.hot.size}"
 
     def make_predictor(self, seed: int, synopsis: SynopsisState | None = None) -> CoinFlip:
         """Return a predictor that knows nothing yet, or continues from a snapshot."""
+        rules = self.rules
         predictor = CoinFlip(
-            threshold=self.threshold,
-            length=self.length,
+            threshold=rules.threshold,
+            length=rules.length,
             min_bits=self.min_bits,
             decline=self.decline_rate,
-            offset=self.offset,
+            offset=rules.offset,
+            repeats=rules.repeats,
             seed=seed,
         )
         if synopsis is not None:
             predictor.restore(synopsis)
         return predictor
 
-    def make_filter(self, seed: int, hot: NDArray[np.uint64]) -> CountingBloom:
-        """Return the filter of hot keys; its salt is that of the grouping, so that one hash of a key serves both."""
+    def make_filter(self, seed: int, counters: NDArray[np.uint8] | None = None) -> CountingBloom:
+        """Return an empty filter of hot keys, or one with these counters; one hash of a key serves it and the home."""
         expected = ceil(_HOT_KEYS / self.decline_rate)
-        hot_filter = CountingBloom(expected, self.false_positive_rate, salt=make_salt(seed), size=self.filter_size)
-        hot_filter.update(hot)
+        size = self.rules.filter_size
+        hot_filter = CountingBloom(expected, self.false_positive_rate, salt=make_salt(seed), size=size)
+        if counters is not None:
+            hot_filter.counters[:] = counters
         return hot_filter
 
     def _at_barrier(
-        self, seed: np.uint64, barriers: int, agreed: CoinFlip, source: int, turn: int
+        self, seed: np.uint64, barriers: int, agreed: CoinFlip, hot_filter: CountingBloom, source: int, turn: int
     ) -> PopularityAwareState:
         """Return the state of a source right after a barrier, or at the start."""
         synopsis = agreed.snapshot()
@@ -306,11 +357,12 @@ class PopularityAware(Coordinated[PopularityAwareState]):
             source=source,
             barriers=barriers,
             agreed=synopsis,
+            agreed_filter=hot_filter.counters,
             progress=np.array([turn, 0, 0]),
             notes=Notes(
                 at=np.zeros(0, dtype=np.int64), keys=np.zeros(0, dtype=np.uint64), bits=np.zeros(0, dtype=np.uint8)
             ),
-            hot_filter=self.make_filter(int(seed), agreed.hot()).counters,
+            hot_filter=hot_filter.counters,
             own=synopsis,
         )
 
@@ -325,8 +377,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
         self._n_workers = grouping.n_workers
         self._state = state
         self._predictor = grouping.make_predictor(int(state.seed), state.own)
-        self._filter = grouping.make_filter(int(state.seed), state.notes.keys[:0])
-        self._filter.counters[:] = state.hot_filter
+        self._filter = grouping.make_filter(int(state.seed), state.hot_filter)
         self._progress = state.progress.copy()
         # Every source flips coins of its own, and others after each barrier.
         own_salt = make_salt(int(self._predictor.coin.salt), use=state.source)

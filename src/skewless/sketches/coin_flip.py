@@ -55,6 +55,7 @@ class Synopsis(NamedTuple):
     index_salt: np.uint64
     min_bits: int
     decline: int  # in units of 1 / UNIT, so that every machine adds up the same
+    repeats: bool  # a hot key is an event at each of its updates, and every key that leaves is one
 
 
 @njit(cache=True)
@@ -98,7 +99,7 @@ def note(
             hot[slot] = False
             marks[N] += 1
         vectors[slot] |= uint64(1) << uint64(bit)
-        if not hot[slot] and _ones(vectors[slot]) >= synopsis.min_bits:
+        if (synopsis.repeats or not hot[slot]) and _ones(vectors[slot]) >= synopsis.min_bits:
             hot[slot] = True
             event_keys[n_events], appended[n_events] = key, True
             n_events += 1
@@ -109,7 +110,7 @@ def note(
         marks[DRAWS] += 1
         vectors[slot] >>= uint64(1)
         if vectors[slot] == uint64(0):
-            if hot[slot]:
+            if hot[slot] or synopsis.repeats:
                 event_keys[n_events], appended[n_events] = keys[slot], False
                 n_events += 1
             _evict(synopsis, slot)
@@ -240,6 +241,9 @@ class CoinFlip(Sketch):
     offset : int
         Lowest bit that a large value sets. With 0, as in the paper, it is gone after one shift; the authors' code takes
         r more.
+    repeats : bool
+        Whether a key with enough bits is an event at each of its updates, and every key that leaves the synopsis is
+        one, hot or not, as in the authors' code; otherwise events are changes.
     seed : int
         Fixes all coins and draws.
 
@@ -270,6 +274,7 @@ class CoinFlip(Sketch):
         min_bits: int = 2,
         decline: float = 0.01,
         offset: int = 0,
+        repeats: bool = False,
         seed: int = 0,
     ) -> None:
         require_coin(threshold, length, min_bits, decline, offset)
@@ -287,6 +292,7 @@ class CoinFlip(Sketch):
             index_salt=index_salt,
             min_bits=min_bits,
             decline=max(1, round(decline * UNIT)),
+            repeats=repeats,
         )
 
     @classmethod
@@ -300,8 +306,9 @@ class CoinFlip(Sketch):
 
         In PredictorHotKeyUtil.java a value is large with a probability of 2 ** -r, twice that of the paper's rule; and
         the bit that it sets is the number of heads itself, from r to l, so that a key stays for at least r shifts more.
+        PredictorBolt.java sends a signal for each update of a key with two bits, and for every key that leaves.
         """
-        return cls(threshold=5, length=11, min_bits=2, decline=0.01, offset=6, seed=seed)
+        return cls(threshold=5, length=11, min_bits=2, decline=0.01, offset=6, repeats=True, seed=seed)
 
     @property
     def n(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from skewless.experiments.base import Point, Preset
-from skewless.experiments.dakg.match_simulation import SERVICE_MS, STAND_IN, run, summary
+from skewless.experiments.dakg.match_simulation import SERVICE_MS, STAND_IN, run_once, summary
 from skewless.experiments.dakg.training import named_grouping
 from skewless.experiments.rows import Row
 from skewless.groupings import Grouping
@@ -47,7 +47,7 @@ def run_on_spark(spark: SparkSession, *, grouping: str, workers: int, tuples: in
     for report in second:
         loads[report.worker], busy_s[report.worker] = report.tuples, report.busy_s
     ends = [max(report.finished_ms for report in reports) for reports in (first, second)]
-    (simulated,) = run(data=STAND_IN, grouping=grouping, workers=workers, tuples=tuples)
+    simulated = run_once(data=STAND_IN, grouping=grouping, workers=workers, tuples=tuples)
     yield {
         **summary(STAND_IN, grouping, loads, busy_s, (ends[1] - ends[0]) / 1000),
         "simulated_imbalance": simulated["imbalance"],

@@ -18,6 +18,8 @@ _VARIANTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "DKG WOSIM": ("distribution_aware", {"map_sparse": False}),
     "DKG PKG": ("distribution_aware", {"split_heavy": True}),
 }
+LEARNS: Final = ("distribution_aware", *(name for name in _VARIANTS if name.startswith("DKG")))
+"""Those that learn from a training set and then keep to their plan."""
 _BATCHES: Final = 10  # of a training set, for groupings that route a batch by what they learned from the one before
 TRAINED_MS: Final = 1000 * _BATCHES
 """The time when training ends: a batch is a second."""

@@ -8,7 +8,7 @@ can be learned from a stream does not depend on names, so hot keys are counted o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,12 +17,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.experiments.base import Panel, Preset
-from skewless.experiments.dakg.training import TRAINED_MS, named_grouping, train
+from skewless.experiments.dakg.training import LEARNS, TRAINED_MS, named_grouping, train
 from skewless.experiments.rows import Row
 from skewless.groupings import Coordinated, DistributionAware, Foresighted, Grouping, PartialKey
 from skewless.groupings.longest_first import longest_first
 from skewless.hashing import lower_choice, make_salt, random_word, universal_buckets, universal_salts
 from skewless.metrics.load import imbalance, sigma
+from skewless.sketches.distinct_count import DistinctCount
 from skewless.sketches.space_saving import SpaceSaving
 from skewless.streams import Zipf
 
@@ -105,8 +106,11 @@ def planned_owners(
         rest = np.bincount(buckets, weights=sample.training_counts, minlength=grouping.n_buckets)
         np.subtract.at(rest, buckets[hot], estimates)
         sizes = np.concatenate([sizes, np.maximum(rest, 0.0)])
-    placed = longest_first(sizes if grouping.cost == "linear" else sizes**2, grouping.n_workers)
-    of_hot, of_buckets = np.split(placed, [parts * hot.size])
+    n_named, distinct = parts * hot.size, DistinctCount()
+    if grouping.count_distinct:
+        distinct.update(names[sample.training_counts > 0])
+    placed = longest_first(grouping.weigh(sizes, n_named, distinct.estimate() - hot.size), grouping.n_workers)
+    of_hot, of_buckets = np.split(placed, [n_named])
     if not grouping.map_sparse:
         of_buckets = np.arange(grouping.n_workers, dtype=np.int32)
     owners: NDArray[np.int32] = np.repeat(of_buckets[buckets], parts).reshape(-1, parts)
@@ -114,23 +118,35 @@ def planned_owners(
     return owners
 
 
+def owners_in_run(grouping: Grouping, sample: Sample, names: NDArray[np.uint64], seed: int) -> NDArray[np.int32] | None:
+    """Return the owner of each key in the validation set; None if the grouping has to route tuple by tuple."""
+    if isinstance(grouping, DistributionAware):
+        return planned_owners(grouping, sample, names, seed)
+    if not grouping.single_owner or isinstance(grouping, Coordinated):
+        return None
+    if isinstance(grouping, Foresighted):
+        grouping = grouping.informed(names, sample.validation_counts)
+    return grouping.start(0, seed).route(names, 0)
+
+
 def loads_in_run(grouping: Grouping, sample: Sample, seed: int, power: int) -> NDArray[np.float64]:
     """Return the load of each worker in the validation set, to which n tuples of a key add n to the `power`."""
-    names = draw_names(sample.validation_counts.size, _UNIVERSE, make_salt(seed))
-    if isinstance(grouping, DistributionAware):
-        owners = planned_owners(grouping, sample, names, seed)
-        if grouping.split_heavy:
-            loads = np.zeros(grouping.n_workers)
-            send_to_less_loaded(sample.validation, owners, loads)
-            return loads
-    elif grouping.single_owner and not isinstance(grouping, Coordinated):
-        if isinstance(grouping, Foresighted):
-            grouping = grouping.informed(names, sample.validation_counts)
-        owners = grouping.start(0, seed).route(names, 0)
-    else:
+    names = names_in_run(sample, seed)
+    owners = owners_in_run(grouping, sample, names, seed)
+    if owners is None:
         return _loads_by_routing(grouping, sample, names, seed, power)
+    if owners.ndim == 2 and owners.shape[1] == 2:
+        loads = np.zeros(grouping.n_workers)
+        send_to_less_loaded(sample.validation, owners, loads)
+        return loads
     weights = sample.validation_counts ** float(power)
     return np.bincount(owners.ravel(), weights=weights, minlength=grouping.n_workers).astype(np.float64)
+
+
+def names_in_run(sample: Sample, seed: int) -> NDArray[np.uint64]:
+    """Draw the names of the keys in a run."""
+    names: NDArray[np.uint64] = draw_names(sample.validation_counts.size, _UNIVERSE, make_salt(seed))
+    return names
 
 
 def _loads_by_routing(
@@ -159,9 +175,11 @@ def loads_of_runs(
     cost: str,
 ) -> NDArray[np.float64]:
     """Return the load of each worker in each run; groupings whose runs are much alike have fewer."""
-    chosen = named_grouping(grouping, workers)
-    if isinstance(chosen, DistributionAware):
-        chosen = replace(chosen, heavy_share=heavy_share, buckets_per_worker=buckets, learn_tuples=training, cost=cost)
+    if grouping in LEARNS:
+        settings = {"heavy_share": heavy_share, "buckets_per_worker": buckets, "learn_tuples": training, "cost": cost}
+        chosen = named_grouping(grouping, workers, **settings)
+    else:
+        chosen = named_grouping(grouping, workers)
     power = 1 if cost == "linear" else 2
     if grouping in _FEW_RUNS:
         runs = min(_STREAMS, runs // 40)

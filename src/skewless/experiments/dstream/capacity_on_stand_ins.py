@@ -8,7 +8,7 @@ from typing import Final
 from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
 from skewless.experiments.checks import Check, Proof, close, ordered
 from skewless.experiments.dstream.capacity import THROUGHPUT, capacity, sizes
-from skewless.experiments.dstream.closed_loop import GROUPINGS, RELEASED
+from skewless.experiments.dstream.closed_loop import DSTREAM, GROUPINGS, VARIANTS
 from skewless.experiments.rows import Row, Rows
 
 _PAPER: Final = {
@@ -38,10 +38,10 @@ def run(*, stream: str, grouping: str, workers: int, **how_long: int) -> Iterato
 
 
 def expect(rows: Rows) -> Iterator[Check]:
-    order = ("distribution_aware", "partial_key", "popularity_aware")
+    order = ("distribution_aware", "partial_key", DSTREAM)
     for stream in ("trades", "hashtags"):
         found = rows.by("grouping", "throughput", stream=stream, workers=128)
-        line = rows.by("workers", "throughput", stream=stream, grouping="popularity_aware")
+        line = rows.by("workers", "throughput", stream=stream, grouping=DSTREAM)
         yield ordered(f"{stream}: throughput of DStream keeps rising with the workers", line)
         yield ordered(f"{stream}, 128 workers: DKG < PKG < DStream", {name: found[name] for name in order})
     for (stream, name), paper in _PAPER.items():
@@ -56,13 +56,13 @@ def expect(rows: Rows) -> Iterator[Check]:
             bound=elsewhere,
             at_least=True,
         )
-        yield close(what, found["popularity_aware"] / found[name], paper, tolerance=0.1).against(same)
+        yield close(what, found[DSTREAM] / found[name], paper, tolerance=0.1).against(same)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
     for (stream, name), paper in _PAPER.items():
         found = rows.by("grouping", "throughput", stream=stream, workers=128)
-        for label in ("popularity_aware", RELEASED):
+        for label in VARIANTS:
             ratio, even = found[label] / found[name], found["even"] / found[name]
             yield Number(f"{label}, {stream}: throughput over {name}, 128 workers", paper, ratio, even)
 

@@ -17,28 +17,32 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.groupings import Coordinated, Grouping, PopularityAware, make_grouping
+from skewless.groupings import Coordinated, Grouping, make_grouping
 from skewless.hashing import hash_keys, rehash
 from skewless.streams import StandIn, SyntheticStream, make_stream
 from skewless.streams.arrivals import SECOND
 
-RELEASED: Final = "popularity_aware, as released"
+DSTREAM: Final = "popularity_aware, released"
+"""The authors' variant, which is judged."""
+VARIANTS: Final = {DSTREAM: "released", "popularity_aware, paper": "paper", "popularity_aware": "scaled"}
+"""DStream by its code, by the paper, and as we set it, see `PopularityAware`."""
 GROUPINGS: Final = (
     "shuffle",
     "key",
     "partial_key",
     "distribution_aware",
-    "popularity_aware",
-    RELEASED,
+    *VARIANTS,
     "w_choices",
     "even",
 )
-"""Those of the paper (its DKG is distribution-aware grouping), DStream with the settings of its code, and ours."""
+"""Those of the paper (its DKG is distribution-aware grouping) and ours."""
 CHUNK: Final = 10_000
 """Consecutive tuples whose mean latency is recorded, as in section VI.A."""
 
 _SOURCES: Final = 5
-_SERVICE: Final = SECOND // 1000
+SERVED: Final = 1_000
+"""Tuples that a worker serves in a second."""
+_SERVICE: Final = SECOND // SERVED
 _LENGTH: Final = 1 << 40  # of a stream: without end
 
 
@@ -79,8 +83,8 @@ def keep_in_flight(workers: Any, service: int, free_at: Any, flight: Any) -> Any
 
 def grouping_of(label: str, workers: int) -> Grouping:
     """Make a grouping by its name in the figures."""
-    if label == RELEASED:
-        return PopularityAware.as_released(workers=workers)
+    if label in VARIANTS:
+        return make_grouping("popularity_aware", workers=workers, variant=VARIANTS[label])
     return make_grouping(label, workers=workers)
 
 

@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from skewless.experiments.base import Point, Preset
-from skewless.experiments.dstream.closed_loop import RELEASED, closed_loop
+from skewless.experiments.dstream.closed_loop import VARIANTS, closed_loop
 from skewless.experiments.rows import Row, Rows
 from skewless.metrics import stddev
 from skewless.streams.arrivals import SECOND
 
-GROUPINGS: Final = ("partial_key", "distribution_aware", "popularity_aware", RELEASED, "w_choices", "even")
+GROUPINGS: Final = ("partial_key", "distribution_aware", *VARIANTS, "w_choices", "even")
 TOTAL, INTERVAL, SHARE, WINDOW = "total", "interval", "share", "window"
 """Kinds of rows."""
 _PERCENTILES: Final = (1, 10, 25, 50, 75, 90, 99)

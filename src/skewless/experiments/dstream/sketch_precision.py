@@ -8,8 +8,11 @@ from typing import Final
 
 from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
 from skewless.experiments.checks import Check, close, ordered, within
-from skewless.experiments.dstream.predictors import ADAPTIVE, COUNT_MIN, INTERVAL, PUBLISHED, scores, sketches
+from skewless.experiments.dstream.predictors import ADAPTIVE, COUNT_MIN, INTERVAL, PUBLISHED, RELEASED, scores, sketches
 from skewless.experiments.rows import Row, Rows
+
+_OVER_COUNT_MIN: Final = "mean precision over count-min"
+_HOTTEST: Final = "mean precision, hot from 2 % on: count-min < Ada-CMSketch < DStream"
 
 
 def points(preset: Preset) -> Iterator[Point]:
@@ -29,17 +32,32 @@ def _means(rows: Rows, metric: str) -> dict[str, float]:
 
 
 def expect(rows: Rows) -> Iterator[Check]:
+    order = (COUNT_MIN, ADAPTIVE, RELEASED)
     means = _means(rows, "precision")
-    order = (COUNT_MIN, ADAPTIVE, PUBLISHED)
+    over = means[RELEASED] / means[COUNT_MIN]
     yield ordered("mean precision: count-min < Ada-CMSketch < DStream", {name: means[name] for name in order})
-    yield within("mean precision over count-min: far better", means[PUBLISHED] / means[COUNT_MIN], least=1.1)
-    yield close("mean precision, %", means[PUBLISHED], 96, tolerance=0.03)
-    yield close("mean precision over count-min", means[PUBLISHED] / means[COUNT_MIN], 1.23, tolerance=0.1)
+    yield within("mean precision over count-min: far better", over, least=1.1)
+    yield close("mean precision, %", means[RELEASED], 96, tolerance=0.03)
+    yield close(_OVER_COUNT_MIN, over, 1.23, tolerance=0.1)
+    hottest = _means(rows, "precision_hot")
+    yield ordered(_HOTTEST, {name: hottest[name] for name in order})
+
+
+def _few_are_that_hot(rows: Rows) -> str:
+    named, recall = _means(rows, "named"), _means(rows, "recall")
+    hottest = _means(rows, "precision_hot")
+    return (
+        f"DStream names {named[RELEASED]:.0f} keys at a time, and {recall[RELEASED]:.0f} % of those with 2 % of the "
+        f"tuples are among them, but these are only {hottest[RELEASED]:.1f} % of what it names; with the paper's r of "
+        f"10 they are {hottest[PUBLISHED]:.1f} % of {named[PUBLISHED]:.0f}. The paper does not say from when on a key "
+        "is hot; 128 tuples in an interval is the first column of its Table I, 2 % is what stays in the synopsis by "
+        "its Theorem 2."
+    )
 
 
 def compare(rows: Rows) -> Iterator[Number]:
     papers: dict[str, float | str] = {
-        PUBLISHED: 96,
+        RELEASED: 96,
         COUNT_MIN: "DStream is 23 % better",
         ADAPTIVE: "DStream is better",
     }
@@ -48,7 +66,9 @@ def compare(rows: Rows) -> Iterator[Number]:
         yield Number(f"{name}: precision, %", papers.get(name), means[name], means["even"])
     for metric, what in (("precision_hot", "precision, hot from 2 % on"), ("recall", "recall, hot from 2 % on")):
         means = _means(rows, metric)
-        yield from (Number(f"{name}: {what}, %", None, means[name], means["even"]) for name in (PUBLISHED, COUNT_MIN))
+        yield from (
+            Number(f"{name}: {what}, %", None, means[name], means["even"]) for name in (RELEASED, PUBLISHED, COUNT_MIN)
+        )
 
 
 EXPERIMENTS: Final = {
@@ -71,9 +91,16 @@ EXPERIMENTS: Final = {
                 ("recall", "recall, %: 2 % are hot"),
             )
         ),
-        full_only=frozenset({"mean precision, %"}),
+        full_only=frozenset(  # 128 tuples are more of an interval that is a tenth as long
+            {
+                "mean precision: count-min < Ada-CMSketch < DStream",
+                "mean precision over count-min: far better",
+                "mean precision, %",
+            }
+        ),
         deviates={
-            "mean precision over count-min": "Count-min keeps naming what was hot once, so it depends on how often hot "
+            _HOTTEST: _few_are_that_hot,
+            _OVER_COUNT_MIN: "Count-min keeps naming what was hot once, so it depends on how often hot "
             "keys change, of which the paper says nothing; here all do at every fourth interval.",
         },
     )
