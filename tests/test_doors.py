@@ -149,7 +149,7 @@ def test_a_changed_file_is_read_or_refused(name: str, changes: list[Change]) -> 
 # Pipeline files.
 
 PIPELINES: Final = [file.read_text() for file in sorted((ROOT / "examples").glob("*.toml"))]
-VALUES: Final = st.recursive(
+VALUES: Final[st.SearchStrategy[Any]] = st.recursive(
     st.one_of(st.integers(), st.floats(), st.text(max_size=8), st.booleans(), st.just([])),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab.-", max_size=3), inner, max_size=2),
     max_leaves=4,

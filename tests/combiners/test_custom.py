@@ -159,7 +159,8 @@ def test_states_are_plain_data_and_nothing_else_is_ever_called() -> None:
         assert plain_data.loads(plain_data.dumps(value)) == value
     array = plain_data.loads(plain_data.dumps(np.arange(5.0)))
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-    for unknown in (eval, print, Accumulator, np.array([print]), defaultdict(print)):
+    strange: list[Any] = [eval, print, Accumulator, np.array([print]), defaultdict(print)]
+    for unknown in strange:
         with pytest.raises(TypeError, match="is not plain data"):
             plain_data.dumps(unknown)
     for harmful in (

@@ -66,7 +66,8 @@ def test_equal_rows_stay_in_one_piece_with_a_remark() -> None:
 def test_a_cut_that_wins_nothing_is_not_made() -> None:
     """The largest key can only be cut at three quarters of its rows; found by Hypothesis."""
     loads, homes = np.array([3787.0, 1135.0, 1, 1, 1, 1, 1]), np.array([0, 1, 1, 0, 0, 0, 0])
-    of = KeyLoads(loads=loads, homes=homes, totals=np.bincount(homes, loads, 2) + 1_000.0)
+    totals: NDArray[np.float64] = np.bincount(homes, loads, 2).astype(np.float64) + 1_000
+    of = KeyLoads(loads=loads, homes=homes, totals=totals)
     wanted = wanted_pieces(of, hot_keys(of, 0))
     places = {0: Places(starts=np.array([370]), sampled=500)}
     plan = plan_by_order(np.arange(7, dtype=np.uint64), [*"abcdefg"], of, wanted, places)
