@@ -117,8 +117,8 @@ def are_comparable(sides: tuple[Side, Side]) -> bool:
 
 
 def content_of(side: Side) -> tuple[str, ...]:
-    """Return columns of a side, beside its keys, whose content may tell rows apart."""
-    return tuple(content_columns(side.df, [*side.renamed_on, *side.keys]))
+    """Return a column of a side, beside its keys, whose content may tell rows apart; more would be dearer to sample."""
+    return tuple(content_columns(side.df, [*side.renamed_on, *side.keys])[:1])
 
 
 def key_columns(side: Side) -> dict[str, str]:
