@@ -10,7 +10,8 @@ from typing import Any, Final
 from pyarrow import fs
 
 from skewless.errors import InputError
-from skewless.storage.batch_directory import absolute, is_uri, open_file_system
+from skewless.masking import without_secrets
+from skewless.storage.batch_directory import absolute, open_file_system
 from skewless.storage.file_system import FAILURES
 
 _ROLLED: Final = re.compile(r"events_(\d+)_(.+?)(\.compact)?(\.inprogress)?")
@@ -54,7 +55,7 @@ def find_logs(path: str) -> list[EventLog]:
         ...
     skewless.errors.InputError: no event log at /no/such/folder: there is no such file or folder
     """
-    shown = without_secret(path)
+    shown = without_secrets(path)
     try:
         system, root = open_file_system(absolute(path))
         info = system.get_file_info(root)
@@ -111,17 +112,3 @@ def group_files(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         kept = sorted((number, path) for number, compact, path in files if number + compact > compacted)
         whole.append((folder, [path for _, path in kept]))
     yield from sorted(whole + single)
-
-
-def without_secret(path: str) -> str:
-    """Return a path or URI without user and password.
-
-    >>> without_secret("s3://id:secret@bucket/logs"), without_secret("a@b/c")
-    ('s3://bucket/logs', 'a@b/c')
-    """
-    if not is_uri(path):
-        return path
-    scheme, _, rest = path.partition("://")
-    place = rest.partition("?")[0]
-    authority, slash, folder = place.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{folder}" if rest else path

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import InputError
-from skewless.observing.page.history import History, shown
+from skewless.masking import without_secrets
+from skewless.observing.page.history import History
 from skewless.observing.page.placement import changes
 from skewless.observing.page.record import BatchRecord, HotRecord
 from skewless.observing.sink import label
@@ -49,7 +50,7 @@ class Api:
         batches = self.history.batches()
         return {
             "name": _text(self.name),
-            "ledger": _text(shown(self.history.ledger)),
+            "ledger": _text(without_secrets(self.history.ledger.uri)),
             "grouping": _text(self.history.grouping),
             "workers": self.history.n_workers,
             "batches": len(batches),

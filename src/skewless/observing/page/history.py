@@ -13,6 +13,7 @@ from typing import Any, Final
 from skewless.errors import SkewlessError, StorageError
 from skewless.groupings import make_grouping
 from skewless.hashing import make_salt
+from skewless.masking import without_secrets
 from skewless.observing.page.record import BatchRecord, read_record
 from skewless.storage.ledger import Ledger
 
@@ -70,7 +71,7 @@ class History:
         except SkewlessError as error:
             problem = str(error)
         except Exception as error:  # noqa: BLE001 - whatever is in a ledger, the page stays up
-            problem = f"cannot read the ledger {shown(self.ledger)}: {type(error).__name__}"
+            problem = f"cannot read the ledger {without_secrets(self.ledger.uri)}: {type(error).__name__}"
         if problem != self.problem:
             with self.changed:
                 self.problem = problem
@@ -81,10 +82,10 @@ class History:
         if self._owner is None:
             self._owner = self.ledger.owner()
             if self._owner is None:
-                return f"waiting for a ledger at {shown(self.ledger)}"
+                return f"waiting for a ledger at {without_secrets(self.ledger.uri)}"
             if not self.n_workers:
                 self._owner = None
-                raise StorageError(f"the ledger {shown(self.ledger)} does not say how many workers there are")
+                raise StorageError(f"the ledger {self.ledger.uri} does not say how many workers there are")
         batches = self.ledger.batches()
         if not batches:
             gone = bool(self._batches)
@@ -167,8 +168,3 @@ class History:
                 self._ages[hot.key] = record.batch, record.began_ms
         while len(self._ages) > _MOST_AGES:
             self._ages.popitem(last=False)
-
-
-def shown(ledger: Ledger) -> str:
-    """Return where a ledger is, without secrets."""
-    return ledger.uri.rpartition("@")[2]
