@@ -84,6 +84,8 @@ def test_keyboard_picks_batches_and_follows_keys(browser: Browser, ledger: Ledge
         expect(picked).to_have_text("batch 3, the newest")
         follow = page.locator("#keys button").first
         follow.focus()
+        write_batches(ledger, [[5, 5, 5, 5]], first=4)  # news do not take the focus away
+        expect(picked).to_have_text("batch 4, the newest")
         page.keyboard.press("Enter")
         expect(page.locator("#followed")).to_be_visible()
         expect(page.locator("#followed-key")).to_have_text("DE")
@@ -93,7 +95,7 @@ def test_keyboard_picks_batches_and_follows_keys(browser: Browser, ledger: Ledge
         page.locator("#heat").click(position={"x": 3, "y": 3})
         expect(picked).to_have_text("batch 0")
         page.keyboard.press("p")  # replays, and stops at the end
-        expect(picked).to_have_text("batch 3")
+        expect(picked).to_have_text("batch 4")
         expect(page.locator("#replay")).to_have_text("Replay")
         assert wrong == []
 

@@ -26,6 +26,13 @@ export function tiles(host, column) {
     element("small", {textContent: name}), element("b", {textContent: value}), element("small", {textContent: remark}))));
 }
 
+// The focus stays on its button: news draw the table anew.
+function refill(table, ...content) {
+  const of = table.contains(document.activeElement) ? document.activeElement.dataset.of : undefined;
+  table.replaceChildren(...content);
+  if (of !== undefined) [...table.querySelectorAll("button")].find((button) => button.dataset.of === of)?.focus();
+}
+
 export function keys(table, batch, workers, followed, follow) {
   if (!batch) { table.replaceChildren(); return; }
   const rows = batch.keys.map((hot) => {
@@ -34,21 +41,23 @@ export function keys(table, batch, workers, followed, follow) {
     const age = hot.age_batches ? `${hot.age_batches} batches${hot.age_ms === null ? "" : `, ${milliseconds(hot.age_ms)}`}` : "new";
     const button = element("button", {textContent: hot.key === followed ? "following" : "follow"});
     button.setAttribute("aria-pressed", String(hot.key === followed));
+    button.dataset.of = hot.key;
     button.addEventListener("click", () => follow(hot.key === followed ? null : hot.key));
     return element("tr", {className: hot.key === followed ? "followed" : ""}, cell(key(hot.key)),
       cell(short(hot.rows), true), cell(`${(100 * hot.share).toFixed(1)} %`, true),
       cell(bar(hot.share, hot.share > 1 / workers)), cell(age), cell(hot.workers, true), cell(owners + more), cell(button));
   });
-  table.replaceChildren(heading("key", "rows", "share", "", "hot since", "pieces", "workers (rows)", ""), element("tbody", {}, ...rows));
+  refill(table, heading("key", "rows", "share", "", "hot since", "pieces", "workers (rows)", ""), element("tbody", {}, ...rows));
 }
 
 export function events(table, all, pick) {
   const rows = all.slice(-MOST_EVENTS).reverse().map((event) => {
     const button = element("button", {textContent: event.batch});
+    button.dataset.of = `${event.batch} ${event.what} ${event.key}`;
     button.addEventListener("click", () => pick(event.batch));
     return element("tr", {}, cell(button), cell(event.what), cell(key(event.key)), cell(event.why));
   });
-  table.replaceChildren(heading("batch", "what", "key", "why"), element("tbody", {}, ...rows));
+  refill(table, heading("batch", "what", "key", "why"), element("tbody", {}, ...rows));
 }
 
 export function workers(table, batch) {
