@@ -132,8 +132,7 @@ class _Kept:
             ones = np.array([own["ones"][int(row)].as_py() or [0] * BITS for row in first]).reshape(-1, BITS)
         else:
             rows = np.bincount(groups, minlength=numbers.size)
-            bits = np.unpackbits(own["content"].to_numpy()[:, None], axis=1)
-            ones = np.stack([np.bincount(groups, bits[:, bit], numbers.size) for bit in range(BITS)], axis=1)
+            ones = ones_of(groups, own["content"].to_numpy(), numbers.size)
         varieties = varieties_of(rows, ones)
         keys = own.select(["hash", "spark_hash", "name"]).take(first).to_pylist()
         return {
@@ -145,6 +144,16 @@ class _Kept:
             }
             for number, key, variety in zip(numbers.tolist(), keys, varieties.tolist(), strict=True)
         }
+
+
+def ones_of(groups: NDArray[Any], content: NDArray[Any], n_groups: int) -> NDArray[np.float64]:
+    """Count the rows of each group that have each of the bits, from the highest on.
+
+    >>> ones_of(np.array([0, 0, 1]), np.array([3, 1, 0]), 2)[:, -2:].tolist()
+    [[1.0, 2.0], [0.0, 0.0]]
+    """
+    bits = np.unpackbits(content.astype(np.uint8)[:, None], axis=1)
+    return np.stack([np.bincount(groups, bits[:, bit], n_groups) for bit in range(BITS)], axis=1)
 
 
 def varieties_of(rows: NDArray[Any], ones: NDArray[Any]) -> NDArray[np.float64]:

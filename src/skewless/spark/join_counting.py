@@ -15,7 +15,7 @@ from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinKey, JoinPlan
 from skewless.salting.join_planner import Cuts, JoinType, cost, costs_of_others, cuts_of
 from skewless.salting.plan import VARIETY
-from skewless.salting.plan_task import BITS, varieties_of
+from skewless.salting.plan_task import BITS, ones_of, varieties_of
 from skewless.salting.slots import landings_of_salts
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
@@ -258,25 +258,20 @@ class Counting:
         sides = []
         for side, offset in ((self.left, 0), (self.right, 1)):
             columns = {name: column for name, column in self._described(side).items() if name != _HOME}
-            content = content_hash(self.seed, content_of(side)).bitwiseAND(sf.lit((1 << BITS) - 1))
-            columns[_CONTENT] = content.cast("smallint")
+            hashed = content_hash(self.seed, content_of(side))
+            columns[_CONTENT] = hashed.bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint")
             sides.append(sampled(side.df, columns | {_LEFT: sf.lit(side is self.left)}, sample, self.seed + offset))
         rows = to_table(sides[0].unionAll(sides[1]))
         is_left = rows[_LEFT].to_numpy()
         has_key = rows[_HASH].is_valid().to_numpy()
         nulls = np.array([(~has_key & is_left).sum(), (~has_key & ~is_left).sum()], dtype=np.float64)
-        bits = np.unpackbits(rows[_CONTENT].to_numpy().astype(np.uint8)[:, None], axis=1).astype(bool)
-        null_varieties = varieties_of(
-            nulls, np.stack([bits[~has_key & is_side].sum(axis=0) for is_side in (is_left, ~is_left)])
-        )
-        rows, is_left, bits = rows.filter(pa.array(has_key)), is_left[has_key], bits[has_key]
+        content = rows[_CONTENT].to_numpy()
+        null_varieties = varieties_of(nulls, ones_of((~is_left)[~has_key], content[~has_key], 2))
+        rows, is_left, content = rows.filter(pa.array(has_key)), is_left[has_key], content[has_key]
         hashes, first, groups = np.unique(rows[_HASH].to_numpy(), return_index=True, return_inverse=True)
         counts = np.stack([np.bincount(groups, which, hashes.size).astype(np.float64) for which in (is_left, ~is_left)])
         described = rows.select([_KEY_HASH, _NAME]).take(first)
-        ones = [
-            np.stack([np.bincount(groups, is_side & bit, hashes.size) for bit in bits.T], axis=1)
-            for is_side in (is_left, ~is_left)
-        ]
+        ones = [ones_of(groups[which], content[which], hashes.size) for which in (is_left, ~is_left)]
         seen = _Seen(
             sampled=sample,
             hashes=hashes,

@@ -39,10 +39,10 @@ class FileSystem(Protocol):
         """Wait until the content of a file, or the names in a folder, would survive a loss of power."""
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file another name, in place of a file that has it. Nobody finds a part of it under the new name."""
+        """Rename a file, in place of a file that has that name. Nobody finds a part of it under the new name."""
 
     def link(self, path: str, to: str) -> None:
-        """Give a file a second name; raise `FileExistsError` if there is a file of that name."""
+        """Add a second name of a file; raise `FileExistsError` if there is a file of that name."""
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -87,7 +87,7 @@ class LocalFiles:
         Path(path).replace(to)
 
     def link(self, path: str, to: str) -> None:
-        """Give a file a second name."""
+        """Add a second name of a file."""
         Path(to).hardlink_to(path)
 
     def delete(self, path: str) -> None:
