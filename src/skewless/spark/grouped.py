@@ -38,8 +38,10 @@ from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_nam
 from skewless.spark.native import aggregate_natively
 from skewless.spark.planning import (
     Learning,
+    even_task,
     is_comparable,
     key_hash,
+    own_plan,
     require_sample,
     require_teacher,
     salting_for,
@@ -211,9 +213,10 @@ class Grouped:
         by_name = self._named(unnamed, named)
         if (native := self._native(by_name)) is not None:
             return native
-        if self._has_few_partials:
-            return replace(self, grouping=Local()).agg(*unnamed, **named)
         self._check()
+        plan = self._planned_now(by_name)
+        if plan is not None and plan.has_few_partials:
+            return replace(self, grouping=Local()).agg(*unnamed, **named)
         return Aggregation(
             df=self._watermarked(),
             keys=self.keys,
@@ -223,14 +226,19 @@ class Grouped:
             output_mode=self.output_mode,
             cost=self.cost,
             learning=self.learning,
+            plan=plan,
         ).result()
 
-    @property
-    def _has_few_partials(self) -> bool:
-        """Whether auto knows that rows are best combined where they are."""
-        plan = self.learning.teacher
-        is_free = isinstance(self.grouping, Auto) and self.ledger is None and not self.df.isStreaming
-        return is_free and isinstance(plan, Plan) and plan.has_few_partials
+    def _planned_now(self, combiners: Mapping[str, Combiner]) -> Plan | None:
+        """Return the plan by which `auto` chooses the way of a batch job: the one at hand, or one that is made now."""
+        auto, keys = self.grouping, self.keys
+        is_free = isinstance(auto, Auto) and self.ledger is None and not self.df.isStreaming
+        if not isinstance(auto, Auto) or not is_free or not is_comparable(self.df, keys):
+            return None
+        # Other columns do not travel, so a row cannot take its turn by their content.
+        times = [] if self.windowing is None else [self.windowing.time]
+        read = dict.fromkeys([*keys, *(name for one in combiners.values() for name in one.columns), *times])
+        return own_plan(self.df.select(*map(quoted, read)), keys, even_task(auto, None), self.learning, self.seed)
 
     def explain(self, *unnamed: Combiner | Processor | Callable[..., Any], **named: Combiner) -> None:
         """Print which way `agg`, `stateful` or `apply` takes, for which reason, and what Spark's optimiser made of it.
@@ -256,13 +264,15 @@ class Grouped:
         """Return the choice that `agg` makes, and its result."""
         if (native := self._native(combiners)) is not None:
             return combined_by_spark(combiners), native
+        self._check()
         lines, routing = [combined_in_python(self.df, self._routing, combiners)], self._routing
-        if self._has_few_partials:
-            lines.append("auto: local, because the plan at hand shows that partials are few")
+        plan = self._planned_now(combiners)
+        if plan is not None and plan.has_few_partials:
+            lines.append("auto: local, because partials are few")
             routing = replace(routing, grouping=Local())
-        result = self.agg(**combiners)
-        lines.append(str(Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning)))
-        return "\n".join(lines), result
+        known = self if plan is None else replace(self, learning=replace(self.learning, teacher=plan))
+        spreading = Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning, plan=plan)
+        return "\n".join([*lines, str(spreading)]), known.agg(**combiners)
 
     def _explained_whole(self, work: Processor | Callable[..., Any]) -> tuple[str, DataFrame]:
         """Return the choice that `stateful` or `apply` makes, and a result like theirs, which cannot run."""
