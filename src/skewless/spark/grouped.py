@@ -83,8 +83,8 @@ def group(
     grouping : str or Grouping
         A name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
     ledger : str or Ledger
-        Directory or URI through which sources share what they learned, and which the observer reads. A stream needs
-        one of its own, unless Spark combines its functions itself; a batch job needs none.
+        Directory or URI through which workers tell what they know of the keys, and which the observer reads. A stream
+        has one of its own; without it, `"auto"` combines rows where they are read. A batch job needs none.
     learn_from : Plan or DataFrame, optional
         What is known of the keys in advance: a plan of `plan_keys`, or other rows with the same key columns, such as
         those of another day. A stream starts from it. Default: a batch job counts a sample of its own keys, so it reads
@@ -213,6 +213,8 @@ class Grouped:
         by_name = self._named(unnamed, named)
         if (native := self._native(by_name)) is not None:
             return native
+        if self._cannot_plan:
+            return replace(self, grouping=Local()).agg(*unnamed, **named)
         self._check()
         plan = self._planned_now(by_name)
         if plan is not None and plan.has_few_partials:
@@ -228,6 +230,11 @@ class Grouped:
             learning=self.learning,
             plan=plan,
         ).result()
+
+    @property
+    def _cannot_plan(self) -> bool:
+        """Whether auto has no ledger to plan the micro-batches of a stream by."""
+        return isinstance(self.grouping, Auto) and self.df.isStreaming and self.ledger is None
 
     def _planned_now(self, combiners: Mapping[str, Combiner]) -> Plan | None:
         """Return the plan by which `auto` chooses the way of a batch job: the one at hand, or one that is made now."""
@@ -264,11 +271,13 @@ class Grouped:
         """Return the choice that `agg` makes, and its result."""
         if (native := self._native(combiners)) is not None:
             return combined_by_spark(combiners), native
-        self._check()
         lines, routing = [combined_in_python(self.df, self._routing, combiners)], self._routing
-        plan = self._planned_now(combiners)
-        if plan is not None and plan.has_few_partials:
+        plan = None if self._cannot_plan else self._planned_now(combiners)
+        if self._cannot_plan:
+            lines.append("auto: local, because there is no ledger to plan by")
+        elif plan is not None and plan.has_few_partials:
             lines.append("auto: local, because partials are few")
+        if len(lines) > 1:
             routing = replace(routing, grouping=Local())
         known = self if plan is None else replace(self, learning=replace(self.learning, teacher=plan))
         spreading = Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning, plan=plan)
