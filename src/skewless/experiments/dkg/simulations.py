@@ -78,6 +78,7 @@ def run(
     tuples: int | None,
     published: int | None = None,
     seeds: int = 1,
+    first_seed: int = 0,
     data: str = STAND_IN,
     merge_ms: float = 0.0,
     **about: int,
@@ -107,12 +108,20 @@ def run(
             ),
             tuples=tuples,
         )
-        for seed in range(seeds)
+        for seed in range(first_seed, first_seed + seeds)
     ]
     each = [_metrics(result, each_stands_for) for result in results]
     settings = {"stream": stream, "data": data, "grouping": grouping, "workers": workers, "sources": sources}
     yield from rows_of(
-        {**about, **settings, "queue": queue, "merge_ms": merge_ms, "tuples": n_tuples, "seeds": seeds},
+        {
+            **about,
+            **settings,
+            "queue": queue,
+            "merge_ms": merge_ms,
+            "tuples": n_tuples,
+            "seeds": seeds,
+            "first_seed": first_seed,
+        },
         {name: median(metrics[name] for metrics in each) for name in TITLES},
     )
 
