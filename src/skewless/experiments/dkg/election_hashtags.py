@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import Final
 
 from skewless.experiments.base import SIMULATED, SPARK, Experiment, Number, OnSpark, Panel, Point, Preset
@@ -19,9 +18,10 @@ from skewless.experiments.dkg.simulations import (
     STAND_IN,
     TITLES,
     VARIANTS,
+    medians,
     run,
 )
-from skewless.experiments.rows import Row, Rows
+from skewless.experiments.rows import Rows
 
 ELECTION: Final = {"stream": "twitter-election"}
 _TUPLES: Final = 5_319_000  # throughput of SG times its latency
@@ -52,25 +52,6 @@ def points(preset: Preset) -> Iterator[Point]:
             yield {**about, "grouping": DKG, "tuples": tuples, "seeds": seeds, "queue": queue, "sources": sources}
     if preset == "full" and at_hand("twitter-election"):
         yield from ({**about, "grouping": name, "tuples": None, "data": FILE} for name in GROUPINGS)
-
-
-def medians(rows: Rows) -> Rows:
-    """Return the median over seeds where each has rows of its own.
-
-    >>> medians(Rows([{"first_seed": seed, "value": seed} for seed in range(3)]))
-    [{'value': 1}]
-    """
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        alike = {name: value for name, value in row.items() if name not in {"first_seed", "value", "normalised"}}
-        found.setdefault(repr(alike), []).append(row)
-    return Rows(
-        {
-            **{name: value for name, value in ones[0].items() if name != "first_seed"},
-            **{name: median(row[name] for row in ones) for name in ("value", "normalised") if name in ones[0]},
-        }
-        for ones in found.values()
-    )
 
 
 def expect(rows: Rows) -> Iterator[Check]:

@@ -147,6 +147,25 @@ def rows_of(about: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterator[
         yield {**about, "metric": name, "value": value, "normalised": part}
 
 
+def medians(rows: Rows) -> Rows:
+    """Return the median over seeds where each has rows of its own.
+
+    >>> medians(Rows([{"first_seed": seed, "value": seed} for seed in range(3)]))
+    [{'value': 1}]
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        alike = {name: value for name, value in row.items() if name not in {"first_seed", "value", "normalised"}}
+        found.setdefault(repr(alike), []).append(row)
+    return Rows(
+        {
+            **{name: value for name, value in ones[0].items() if name != "first_seed"},
+            **{name: median(row[name] for row in ones) for name in ("value", "normalised") if name in ones[0]},
+        }
+        for ones in found.values()
+    )
+
+
 def curves(rows: Rows, metric: str, over: str) -> dict[str, dict[float, float]]:
     """Return a metric of each grouping over a parameter, in virtual time."""
     found = rows.where(engine=SIMULATED, metric=metric)
