@@ -7,8 +7,9 @@ query of `chaos.queries`, each line of standard output the answer: `wrong` and `
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -17,11 +18,14 @@ from chaos.queries import answer
 from skewless.errors import SkewlessError
 from skewless.spark.deploy.session import make_session, one_line_errors
 
+SECRET: Final = "SKEWLESS_CHAOS_SECRET"  # noqa: S105 - the name of a variable
+"""The environment variable with a setting of the session that no command line may show."""
+
 
 def start(options: dict[str, Any]) -> SparkSession:
     if "remote" in options:
         return SparkSession.builder.remote(options["remote"]).getOrCreate()
-    return make_session(options["master"], **options["settings"])
+    return make_session(options["master"], **options["settings"], spark_hadoop_chaos_secret_key=os.environ[SECRET])
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--progress", type=Path, default=_ROOT / ".cache" / "chaos")
     parser.add_argument("--report", type=Path, default=_ROOT / "docs" / "chaos.md")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that stages are taken down
     if given.only:
         seed, index = map(int, given.only.split(":"))
         results = [*try_all([draw(seed, index)])]

@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from chaos.driver import SECRET
 from chaos.strike import PLACE
 from services.broker import Broker
 from services.class_archive import QUICK
@@ -90,13 +91,18 @@ class Stage(ABC):
         answer: dict[str, Any] = json.loads(driver.output.read_text().splitlines()[number])
         return answer
 
+    def command_lines(self) -> list[str]:
+        """Return what everybody can see of the driver program and of all that it has started."""
+        files = [Path(f"/proc/{pid}/cmdline") for pid in (self._driver.pids() if self._driver else [])]
+        return [file.read_text(errors="replace").replace("\0", " ") for file in files if file.exists()]
+
     def start(self) -> None:
         """Start the driver program and what it needs, after whatever is left of an earlier start is stopped."""
         self.stop()
         self._starts += 1
         folder = self.home / f"start-{self._starts}"
         folder.mkdir()
-        environment = {PLACE: str(self.strikes), **_files_on_class_path()}
+        environment = {PLACE: str(self.strikes), SECRET: "unseen-unheard", **_files_on_class_path()}
         try:
             options = self.prepare(folder, environment)
             command = [sys.executable, str(_DRIVER), json.dumps(options)]

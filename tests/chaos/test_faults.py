@@ -51,6 +51,9 @@ def test_a_fault_is_survived(stage: Stage, kind: str, query: dict[str, Any], str
     result = try_fault(fault(kind, query, strike), stage)
     assert (result.outcome, result.detail) == (outcome, "")
     assert result.strikes == 1
+    shown = stage.command_lines()
+    assert any("java" in line for line in shown)
+    assert not any("unseen-unheard" in line for line in shown)
 
 
 @pytest.mark.spark
