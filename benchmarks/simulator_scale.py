@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from time import process_time
 from typing import Final
 
+import numpy as np
+
 from skewless import Zipf, make_grouping
 from skewless.simulation import Simulation, simulate
 
@@ -70,11 +72,9 @@ class Cost:
 
 def by_parts(marks: Sequence[tuple[int, float]], tuples: int) -> list[float]:
     """Return nanoseconds per tuple in each tenth, from the times at which numbers of tuples were done."""
-    costs, last = [], marks[0]
-    for part in range(1, _PARTS + 1):
-        mark = next(mark for mark in marks if mark[0] >= part * tuples // _PARTS)
-        costs.append((mark[1] - last[1]) / max(1, mark[0] - last[0]) * 1e9)
-        last = mark
+    done, seconds = zip(*marks, strict=True)
+    times = np.interp(np.linspace(0, tuples, _PARTS + 1), done, seconds)
+    costs: list[float] = (np.diff(times) / (tuples / _PARTS) * 1e9).tolist()
     return costs
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from simulator_scale import Cost, by_parts, measure
 from soak import judge, sample
 
@@ -39,7 +41,7 @@ def test_a_sample_has_this_process_and_the_directories(tmp_path: Path) -> None:
 
 
 def test_costs_are_those_of_tenths() -> None:
-    assert by_parts([(0, 1.0), *((10 * i, 1.0 + i) for i in range(1, 11))], 100) == [1e8] * 10
+    assert by_parts([(0, 1.0), *((10 * i, 1.0 + i) for i in range(1, 11))], 100) == pytest.approx([1e8] * 10)
 
 
 def test_a_small_simulation_is_measured_and_judged() -> None:
