@@ -90,6 +90,16 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
     assert sum(pieces.values()) - len(pieces) < 8
 
 
+def test_a_thousand_workers(spark: SparkSession) -> None:
+    df = skewed(spark, rows=400_000)
+    plan = plan_keys(df, "the.key", workers=1_000, sample=1.0)
+    assert 500 < plan.n_cuts < 1_000
+    loads, pieces = spread(repartition(df, "the.key", workers=1_000, learn_from=plan))
+    assert (sum(loads), len(loads), len(pieces)) == (400_000, 1_000, 2_001)
+    assert sum(pieces.values()) - len(pieces) <= plan.n_cuts
+    assert imbalance(loads) < 50  # of 400 rows each, by chance; a hash alone puts 240,000 of them on one
+
+
 def test_without_skew_every_key_is_whole(spark: SparkSession) -> None:
     df = spark.range(100_000).select((sf.col("id") % 50_000).alias("the.key"))
     balanced = repartition(df, "the.key", workers=4, sample=1.0)

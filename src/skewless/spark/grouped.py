@@ -50,7 +50,15 @@ from skewless.spark.route import arrival_column, worker_and_arrival, worker_colu
 from skewless.spark.routing import Routing, require_retry_guards
 from skewless.spark.salted_exchange import SLOT
 from skewless.spark.sampling import SAMPLE
-from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
+from skewless.spark.stateful import (
+    ARRIVAL,
+    CLOCK,
+    PARTITION,
+    EventTime,
+    StatefulWork,
+    require_single_owner,
+    substreams_for,
+)
 from skewless.spark.versions import STREAMS_SINCE, require_pyspark
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
@@ -440,6 +448,7 @@ class Grouped:
             ARRIVAL,
             HASH,
             sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
+            sf.spark_partition_id().cast("bigint").alias(PARTITION),
             *(column.alias(f"skewless_id_{number}") for number, column in enumerate(own.values())),
         )
         fields = [*(self.df.schema[key] for key in self.keys), *columns_of(processor, "output")]
