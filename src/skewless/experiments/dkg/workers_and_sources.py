@@ -126,8 +126,8 @@ EXPERIMENTS: Final = {
     "dkg-figure-12": Experiment(
         title="More workers",
         claim="With 68 % of all tuples of one key, more workers change next to nothing: latency stays as it was, of "
-        "DKG it grows a little but stays below PKG; stddev falls for all; dist_cost is high for SG alone. (The paper's "
-        "four are in full size, all others have 300,000 tuples.)",
+        "DKG it grows a little but stays below PKG; stddev falls for all; dist_cost is high for SG alone. (The "
+        "paper's four are in full size, all others have 300,000 tuples.)",
         points=partial(points, "workers", _WORKERS),
         run=run,
         expect=_expect_workers,
