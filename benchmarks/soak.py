@@ -230,7 +230,7 @@ def soak(minutes: float, load: float) -> dict[str, Any]:
             samples.append(sample(folder / "run"))
             if not all(query.isActive for query in queries):
                 break
-        progress = [query.lastProgress or {} for query in queries]
+        progress: list[Any] = [query.lastProgress or {} for query in queries]
         behind = [report.get("batchDuration", 0) for report in progress]
         batches = [report.get("batchId", 0) + 1 for report in progress]
         _stop(queries)

@@ -84,7 +84,7 @@ def _start_java(master: str, settings: Mapping[str, str]) -> None:
     open_ones = {name: value for name, value in settings.items() if not is_secret(name, value)}
     if len(open_ones) < len(settings):
         conf = SparkConf(loadDefaults=False).setMaster(master).setAll([*open_ones.items()])
-        SparkContext._ensure_initialized(conf=conf)  # type: ignore[attr-defined] # noqa: SLF001 - PySpark has no other way
+        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no other way
 
 
 def ship(spark: SparkSession) -> None:
