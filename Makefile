@@ -80,7 +80,7 @@ mutants: setup kernels ## Change the source in N places (of seed SEED), one at a
 	$(BIN)/python scripts/mutants.py --sample $(N) --seed $(SEED)
 
 chaos: services classes kernels ## N faults of seed SEED on Spark, each answer compared with plain Spark; goes on where it was stopped; ONLY=seed:index repeats one
-	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
+	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(STAGE),--stage $(STAGE)) $(if $(ONLY),--only $(ONLY))
 
 MINUTES ?= 60
 soak: setup kernels ## A stream at 80 % of its capacity for MINUTES: memory, directories and open files must not grow

@@ -39,7 +39,7 @@ from skewless.spark.deploy.session import make_session
 _EVERY_S: Final = 3.0
 _WARM_UP_S: Final = 30.0
 _CALIBRATION_S: Final = 60.0
-_FASTEST: Final = 200_000  # rows per second, more than two cores can do
+_BATCH: Final = 20_000  # rows of a micro-batch while there are always more
 _KEYS: Final = 5_000
 _KEEP: Final = 20  # batches in the ledger: fewer than an hour has, so that it must remove some
 _MOST_GROWTH: Final = 0.10
@@ -154,11 +154,14 @@ def _sizes(folder: Path) -> Iterable[int]:
                 yield file.stat().st_size
 
 
-def start(spark: SparkSession, folder: Path, rate: int) -> list[StreamingQuery]:
-    """Start both queries, each with half of the rows."""
+def start(spark: SparkSession, folder: Path, rate: int | None) -> list[StreamingQuery]:
+    """Start both queries, each with half of the rows per second; None is as many as they can take."""
     queries = []
     for name in ("sums", "tallies"):
-        rows = spark.readStream.format("rate").option("rowsPerSecond", max(1, rate // 2)).load()
+        if rate is None:
+            rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", _BATCH).load()
+        else:
+            rows = spark.readStream.format("rate").option("rowsPerSecond", max(1, rate // 2)).load()
         keyed = rows.selectExpr(
             f"IF(value % 10 < 6, 0, pmod(xxhash64(value), {_KEYS})) AS k", "value AS v", "timestamp AS ts"
         )
@@ -166,7 +169,7 @@ def start(spark: SparkSession, folder: Path, rate: int) -> list[StreamingQuery]:
         result = sums(keyed, ledger) if name == "sums" else tallies(keyed, ledger, str(folder / "tallies-state"))
         writer = result.writeStream.outputMode("update" if name == "sums" else "append").format("noop")
         writer = writer.option("checkpointLocation", str(folder / f"{name}-checkpoint"))
-        queries.append(writer.trigger(processingTime="2 seconds").start())
+        queries.append(writer.trigger(processingTime="0 seconds" if rate is None else "2 seconds").start())
     return queries
 
 
@@ -185,7 +188,7 @@ def tallies(rows: DataFrame, ledger: Ledger, state: str) -> DataFrame:
 
 def capacity(spark: SparkSession, folder: Path) -> int:
     """Return the rows per second that both queries do together when there are always more."""
-    queries = start(spark, folder, _FASTEST)
+    queries = start(spark, folder, None)
     try:
         time.sleep(_WARM_UP_S)
         before = [query.lastProgress for query in queries]

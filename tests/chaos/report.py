@@ -12,7 +12,7 @@ from typing import Final
 from chaos.trial import IMPOSSIBLE, NOT_STRUCK, REFUSED, SURVIVED, WRONG, Result
 
 _HEAD: Final = """\
-# A thousand faults
+# Faults
 
 <!-- Made by `make chaos` and `make crashes`; do not edit. -->
 
@@ -41,7 +41,7 @@ def _faults(by_seed: dict[int, list[Result]]) -> list[str]:
     results = [result for found in by_seed.values() for result in found]
     struck = [result for result in results if result.outcome not in {NOT_STRUCK, IMPOSSIBLE}]
     seeds = ", ".join(
-        f"{seed} (numbers 0 to {max(r.index for r in found)})" for seed, found in by_seed.items() if found
+        f"{seed} (numbers up to {max(r.index for r in found)})" for seed, found in by_seed.items() if found
     )
     outcomes = Counter(result.outcome for result in results)
     lines = [

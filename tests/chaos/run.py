@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=1000, metavar="N", help="how many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", metavar="SEED:INDEX", help="repeat one fault, and show what came of it")
+    parser.add_argument("--stage", choices=[*STAGES], help="only faults of this one")
     parser.add_argument("--progress", type=Path, default=_ROOT / ".cache" / "chaos")
     parser.add_argument("--report", type=Path, default=_ROOT / "docs" / "chaos.md")
     given = parser.parse_args()
@@ -42,18 +43,18 @@ def main() -> int:
         seed, index = map(int, given.only.split(":"))
         results = [*try_all([draw(seed, index)])]
     else:
-        results = _go_on(given.progress, given.seed, given.faults)
+        results = _go_on(given.progress, given.seed, given.faults, given.stage)
         write_report(given.progress, _ROOT / ".cache" / "crashes", given.report)
     return 1 if any(result.outcome == WRONG for result in results) else 0
 
 
-def _go_on(progress: Path, seed: int, n_faults: int) -> list[Result]:
+def _go_on(progress: Path, seed: int, n_faults: int, stage: str | None) -> list[Result]:
     progress.mkdir(parents=True, exist_ok=True)
     file = progress / f"seed-{seed}.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     done = {result.index: result for result in (Result(**json.loads(line)) for line in lines)}
     todo = [draw(seed, index) for index in range(n_faults) if index not in done]
-    for result in try_all(todo):
+    for result in try_all(fault for fault in todo if stage in {None, fault.stage}):
         done[result.index] = result
         with file.open("a") as out:
             out.write(json.dumps(asdict(result)) + "\n")

@@ -99,7 +99,7 @@ def test_the_report_counts_what_was_struck(tmp_path: Path) -> None:
     (tmp_path / "crashes").write_text("0 10 4 0\n2 5 3 0\n")
     write_report(tmp_path, tmp_path / "crashes", tmp_path / "chaos.md")
     text = (tmp_path / "chaos.md").read_text()
-    assert "**2 faults** of seed 7 (numbers 0 to 2): 1 survived, 1 refused,\n**0 wrong**" in text
+    assert "**2 faults** of seed 7 (numbers up to 2): 1 survived, 1 refused,\n**0 wrong**" in text
     assert "| disk full | 2 | 1 | 1 | 0 |" in text
     assert "- 1 times: no <ledger>" in text
     assert "**15 crash points**" in text

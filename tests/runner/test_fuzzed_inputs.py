@@ -170,14 +170,13 @@ def test_a_file_is_found_by_its_name_and_no_other_one(spark: SparkSession, tmp_p
     assert [row["key"] for row in rows.collect()] == ["row"]
 
 
-@pytest.mark.parametrize(
-    "key", ["../../up", "/etc/passwd", "a/b", "..", "", "\0", "con", "x" * 300, "%2e%2e%2f", "k=v"]
-)
-def test_keys_are_never_parts_of_paths(spark: SparkSession, tmp_path: Path, key: str) -> None:
-    rows = spark.createDataFrame([(key, -1)], "k string, v bigint")
-    inside, before = tmp_path / "inside", {*tmp_path.rglob("*")}
+def test_keys_are_never_parts_of_paths(spark: SparkSession, tmp_path: Path) -> None:
+    keys = ["../../up", "/etc/passwd", "a/b", "..", "", "\0", "con", "x" * 300, "%2e%2e%2f", "k=v"]
+    rows = spark.createDataFrame([(key, -1) for key in keys], "k string, v bigint")
+    inside = tmp_path / "inside"
     grouped = group(rows, "k", grouping=Key(workers=2), ledger=str(inside / "ledger"))
     grouped.stateful(Chain(), rejects=str(inside / "rejects"), on_error="reject").collect()
-    made = {*tmp_path.rglob("*")} - before
-    assert all(re.fullmatch(r"[\w.-]+", part) for path in made for part in path.relative_to(tmp_path).parts), made
-    assert any("rejects" in path.parts for path in made)
+    made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
+    assert all(re.fullmatch(r"[\w.-]+", part) for path in made for part in path.parts), made
+    found = [json.loads(line) for file in (inside / "rejects").iterdir() for line in file.read_text().splitlines()]
+    assert sorted(reject["key"][0] for reject in found) == sorted(keys)

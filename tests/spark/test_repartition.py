@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from services.long import only_if_long
 from services.spark_version import SPARK, since
 from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
@@ -90,10 +91,16 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
     assert sum(pieces.values()) - len(pieces) < 8
 
 
+def test_a_plan_for_a_thousand_workers(spark: SparkSession) -> None:
+    plan = plan_keys(skewed(spark, rows=400_000), "the.key", workers=1_000, sample=1.0)
+    assert 500 < plan.n_cuts < 1_000
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@only_if_long  # a thousand tasks
 def test_a_thousand_workers(spark: SparkSession) -> None:
     df = skewed(spark, rows=400_000)
     plan = plan_keys(df, "the.key", workers=1_000, sample=1.0)
-    assert 500 < plan.n_cuts < 1_000
     loads, pieces = spread(repartition(df, "the.key", workers=1_000, learn_from=plan))
     assert (sum(loads), len(loads), len(pieces)) == (400_000, 1_000, 2_001)
     assert sum(pieces.values()) - len(pieces) <= plan.n_cuts
