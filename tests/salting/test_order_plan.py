@@ -14,8 +14,10 @@ from skewless.salting.order_plan import (
     ascending_slots,
     fractions,
     hot_keys,
+    pays,
     plan_by_order,
     wanted_pieces,
+    why_not,
 )
 from skewless.salting.planner import KeyLoads
 from skewless.salting.slots import landings
@@ -72,6 +74,57 @@ def test_a_cut_that_wins_nothing_is_not_made() -> None:
     places = {0: Places(starts=np.array([370]), sampled=500)}
     plan = plan_by_order(np.arange(7, dtype=np.uint64), [*"abcdefg"], of, wanted, places)
     assert max(plan.loads) <= max(plan.plain)
+
+
+def stage_time(rows: list[float], cores: int) -> float:
+    """No stage is faster than its largest task, nor than all cores together."""
+    return max(*rows, sum(rows) / cores)
+
+
+@given(
+    plain=st.lists(st.integers(0, 1000), min_size=1, max_size=8).filter(any),
+    moved=st.lists(st.integers(0, 100), min_size=8, max_size=8).filter(any),
+    cores=st.integers(1, 10),
+)
+def test_cuts_pay_where_a_stage_is_faster_with_more_work(plain: list[int], moved: list[int], cores: int) -> None:
+    shares = moved[: len(plain)] if any(moved[: len(plain)]) else [1] * len(plain)
+    planned = [sum(plain) * share / sum(shares) for share in shares]
+    faster = stage_time([float(rows) for rows in plain], cores) > 1.4 * stage_time(planned, cores)
+    assert pays(np.array(plain, np.float64), np.array(planned), cores) == faster
+    assert "not cut: the largest task has" in why_not(np.array(plain, np.float64), np.array(planned), cores)
+
+
+def test_when_cuts_pay() -> None:
+    """Percent of the rows of one key; all others are even."""
+
+    def decided(hot: float, cores: int, n_workers: int = 8) -> bool:
+        plain = np.full(n_workers, (100 - hot) / n_workers)
+        plain[0] += hot
+        return pays(plain, np.full(n_workers, 100 / n_workers), cores)
+
+    assert decided(100, cores=2)
+    assert decided(80, cores=2)
+    assert not decided(60, cores=2)  # 65 % in one task, 50 % for each core
+    assert not decided(25, cores=2)
+    assert decided(25, cores=8)
+    assert not decided(5, cores=8)  # 17 % in one task, 12.5 % in each with cuts
+    assert not decided(100, cores=1)
+    assert not decided(100, cores=8, n_workers=1)
+    assert decided(25, cores=1_000)  # workers are what there is
+
+
+def test_a_plan_says_why_nothing_is_cut() -> None:
+    of = one_hot()
+    wanted = wanted_pieces(of, hot_keys(of))
+    anywhere = {0: Places(starts=np.arange(10_000), sampled=10_000)}
+    few = plan_by_order(np.arange(2, dtype=np.uint64), ["hot", "other"], of, wanted, anywhere, cores=1)
+    assert not few.keys
+    assert few.loads == few.plain
+    assert "no key is cut" in str(few)
+    assert "82.5 % of the rows; the only core has all of them to do" in str(few)
+    tied = planned(of, Places(starts=np.array([0, 9_000]), sampled=10_000))
+    assert not tied.keys
+    assert "it would still have 74.5 % of them" in str(tied)  # nine tenths of the key, and what else that worker has
 
 
 @given(

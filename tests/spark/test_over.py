@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -53,6 +54,8 @@ COLUMNS: Final = (
     "IF(id % 11 = 0, NULL, CAST(pmod(xxhash64(id, 5), 5) AS string)) AS s",
     "CAST(pmod(xxhash64(id, 6), 100) AS double) AS x",
     "struct(id % 2 AS a) AS nested",
+    "IF(id % 5 = 0, NULL, CAST(pmod(xxhash64(id, 7), 19) - 9 AS decimal(1, 0))) AS digit",
+    "CAST(concat(CAST(xxhash64(id, 8) AS string), 'E-', 3 + id % 30) AS decimal(38, 18)) AS wide",
 )
 TIED: Final[dict[str, WindowFunction]] = {  # the same whatever the order of rows that tie
     "r": Rank(),
@@ -63,11 +66,16 @@ TIED: Final[dict[str, WindowFunction]] = {  # the same whatever the order of row
     "rd": Running(Sum("dec`imal")),
     "rc": Running(Count("s")),
     "rm": Running(Mean("x")),
+    "rmn": Running(Mean("digit")),
+    "rmd": Running(Mean("dec`imal")),
+    "rmw": Running(Mean("wide")),
     "rx": Running(Max("t.s")),
     "rn": Running(Min("d")),
     "ts": Total(Sum("dec`imal")),
     "tn": Total(Count()),
     "tm": Total(Mean("i")),
+    "tmn": Total(Mean("digit")),
+    "tmw": Total(Mean("wide")),
     "tx": Total(Max("s")),
 }
 BY_ROW: Final[dict[str, WindowFunction]] = {
@@ -78,6 +86,7 @@ BY_ROW: Final[dict[str, WindowFunction]] = {
     "f": First("d"),
     "l": Last("i"),
     "rr": Running(Sum("x"), frame="rows"),
+    "rmr": Running(Mean("wide"), frame="rows"),
     "mm": Moving(Mean("dec`imal"), rows=(-4, 2)),
     "ms": Moving(Sum("i"), rows=(1, 3)),
     "mc": Moving(Count(), rows=(-2, -1)),
@@ -116,6 +125,8 @@ def anywhere(monkeypatch: pytest.MonkeyPatch) -> np.random.Generator:
         monkeypatch.setattr(module, "FENCE", 4)  # as far as the functions look: pieces are small
     monkeypatch.setattr(order_cuts, "hot_keys", lambda of, _: of.loads.size)
     monkeypatch.setattr(order_cuts, "wanted_pieces", wanted)
+    for module in (order_cuts, order_plan):
+        monkeypatch.setattr(module, "pays", lambda *_: True)
     return random
 
 
@@ -156,6 +167,60 @@ def test_neighbours_are_found_across_pieces(
     ordered = over(df, "k", order_by=order_of([*order, ("id", last)]), workers=WORKERS, sample=1.0, seed=seed)
     functions = BY_ROW | {"rank": Rank(), "total": Total(Sum("i"))}
     assert same(ordered.select(**functions), by_spark(ordered, functions))
+
+
+@pytest.fixture(params=["true", "false"])
+def ansi(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[bool]:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield request.param == "true"
+    spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def decimal_of(precision: int, scale: int, largest: int) -> str:
+    """Return a column of decimals: some digits of a hash, or fives, or null."""
+    sign, digits = "IF(id % 3 = 0, '-', '')", f"repeat(CAST(abs(xxhash64(id, {precision}, {scale})) AS string), 3)"
+    chosen = f"IF(id % 4 = 1, repeat('5', {largest}), right({digits}, {largest}))"
+    value = f"CAST(concat({sign}, {chosen}, 'E-{scale}') AS decimal({precision}, {scale}))"
+    return f"IF(id % 9 = 2, NULL, {value}) AS d{precision}_{scale}"
+
+
+def test_means_of_decimals_are_rounded_as_spark_does(
+    spark: SparkSession, anywhere: np.random.Generator, ansi: bool
+) -> None:
+    assert anywhere
+    kinds = [(1, 0, 1), (1, 1, 1), (10, 2, 10), (11, 0, 11), (12, 1, 12), (24, 0, 24), (24, 5, 24)]
+    kinds += [(28, 3, 28), (38, 0, 34), (38, 18, 34), (38, 36, 36)]
+    df = spark.range(0, 200, 1, 3).selectExpr(
+        "id", "id % 2 AS k", "id % 7 AS t", *(decimal_of(*kind) for kind in kinds)
+    )
+    functions: dict[str, WindowFunction] = {}
+    for number, column in enumerate(df.columns[3:]):
+        functions |= {
+            f"r{number}": Running(Mean(column), frame="range" if ansi else "rows"),
+            f"t{number}": Total(Mean(column)),
+        }
+    ordered = over(df, "k", order_by="t" if ansi else "id", workers=WORKERS, sample=1.0)
+    assert ordered.plan.n_cuts
+    assert same(ordered.select(**functions), by_spark(ordered, functions))
+
+
+def test_means_that_do_not_fit(spark: SparkSession, anywhere: np.random.Generator, ansi: bool) -> None:
+    """A mean of decimals of 38 digits has four digits more behind the point, and four less in front of it."""
+    assert anywhere
+    df = spark.range(0, 60, 1, 2).selectExpr(
+        "id", "id % 2 AS k", "CAST(concat(id, repeat('0', 33)) AS decimal(38, 0)) AS v"
+    )
+    functions: dict[str, WindowFunction] = {"r": Running(Mean("v")), "t": Total(Mean("v"))}
+    ordered = over(df, "k", order_by="id", workers=WORKERS, sample=1.0)
+    cut, own = ordered.select(**functions), by_spark(ordered, functions)
+    if not ansi:
+        assert same(cut, own)
+        assert 0 < cut.where("r IS NULL").count() < 60
+        return
+    for result in (cut, own):
+        with pytest.raises(Exception, match=r"NUMERIC_\w*OUT_OF"):
+            to_table(result)
 
 
 def test_rows_that_tie_are_in_one_order_for_all_functions(spark: SparkSession, anywhere: np.random.Generator) -> None:
@@ -234,6 +299,21 @@ def test_without_a_hot_key_it_is_sparks_own_window(spark: SparkSession) -> None:
         assert "skewless" not in text
 
 
+def test_few_cores_have_enough_to_do_without_cuts(spark: SparkSession) -> None:
+    """A key has a third of the rows, and its task almost half of them: as much as each of two cores has."""
+    df = spark.range(0, 200_000, 1, 3).selectExpr("id", "IF(id % 3 = 0, 0, id % 5000) AS k", "id % 97 AS v")
+    functions: dict[str, WindowFunction] = {"s": Running(Sum("v"))}
+    plans = {cores: over(df, "k", order_by="id", workers=8, cores=cores).plan for cores in (None, 2, 8)}
+    assert plans[None] == plans[2]  # those of the session
+    assert not plans[2].keys
+    assert "each of 2 cores has 50.0 % to do, and cuts are 40 % more work" in str(plans[2])
+    assert plans[8].n_cuts
+    (reason,) = plans[2].remarks
+    ordered = over(df, "k", order_by="id", workers=8, learn_from=plan_keys(df, "k", workers=8))
+    assert reason.split(";")[1] in str(ordered.plan)
+    assert "skewless" not in "\n".join(read_plan(ordered.select(**functions)).nodes)
+
+
 def test_a_plan_is_made_once_for_all_who_look(spark: SparkSession, anywhere: np.random.Generator) -> None:
     """The planner answers differently each time that it is asked."""
     df = rows_of(spark, 500)
@@ -281,6 +361,7 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
         (lambda: over(df, "k", order_by=sf.col("id") + 1), "Add the expression as a column first"),
         (lambda: over(df.withColumn("m", sf.create_map("id", "id")), "k", order_by="m"), "which has no order"),
         (lambda: over(df, "k", order_by="id", workers=0), "workers must be a whole number of at least 1"),
+        (lambda: over(df, "k", order_by="id", cores=0), "cores must be a whole number of at least 1"),
         (lambda: over(df, "k", order_by="id", sample=2.0), "sample must be above 0"),
         (lambda: over(stream, "value", order_by="timestamp"), "a stream never has all of them"),
         (lambda: over(df, "k", order_by="id").select(), "got none"),
@@ -288,7 +369,6 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
         (lambda: over(df, "k", order_by="id").select(n=wrong), "Use those of skewless.windows"),
         (lambda: over(df, "k", order_by="id").select(n=Lag("idd")), "did you mean 'id'"),
         (lambda: over(df, "k", order_by="id").select(n=Running(Sum("s"))), "Sum takes integers, floats and decimals"),
-        (lambda: over(df, "k", order_by="id").select(n=Total(Mean("dec`imal"))), "takes no Mean of decimals"),
         (lambda: Running(ApproxDistinct("i")), "takes one of Count, Sum, Min, Max, Mean"),
         (lambda: Running(Sum("i"), frame=frame), "frame must be 'range' or 'rows'"),
         (lambda: Moving(Sum("i"), rows=(2, 1)), "rows must be in ascending order"),

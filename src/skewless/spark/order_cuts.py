@@ -28,7 +28,16 @@ from pyspark.sql.types import (
 
 from skewless.hashing import make_salt
 from skewless.salting import order_plan
-from skewless.salting.order_plan import OrderPlan, Places, fractions, hot_keys, plan_by_order, wanted_pieces
+from skewless.salting.order_plan import (
+    OrderPlan,
+    Places,
+    fractions,
+    hot_keys,
+    pays,
+    plan_by_order,
+    wanted_pieces,
+    why_not,
+)
 from skewless.salting.plan import Plan
 from skewless.spark.keys import received, sent, sent_type
 from skewless.spark.ordering import OrderColumn, not_before
@@ -175,7 +184,14 @@ def _near(which: str, place: Column, within: Column, *, outer: bool) -> Column:
 
 
 def plan_cuts(
-    df: DataFrame, keys: Sequence[str], order: Sequence[OrderColumn], names: Sequence[str], counted: Plan, seed: int
+    df: DataFrame,
+    keys: Sequence[str],
+    order: Sequence[OrderColumn],
+    names: Sequence[str],
+    counted: Plan,
+    *,
+    cores: int,
+    seed: int,
 ) -> OrderCuts:
     """Find where the hot keys of a batch DataFrame are cut, by a job that samples and sorts their rows.
 
@@ -191,6 +207,8 @@ def plan_cuts(
         The order columns, as they are named in `df`.
     counted : Plan
         The counted keys, for the right number of workers.
+    cores : int
+        How many tasks run at a time.
     seed : int
         Seed of the sample and of the hash.
     """
@@ -198,8 +216,10 @@ def plan_cuts(
     n_hot = hot_keys(of, order_plan.WORTH)
     wanted = wanted_pieces(of, n_hot)
     cut = [key for key in range(n_hot) if fractions(wanted, key).size]
-    if not cut:
-        plan = OrderPlan(workers=of.n_workers, keys=(), plain=counted.totals, loads=counted.totals)
+    planned = wanted.loads(of)
+    if not cut or not pays(of.totals, planned, cores):
+        remarks = (why_not(of.totals, planned, cores),) if cut else ()
+        plan = OrderPlan(workers=of.n_workers, keys=(), plain=counted.totals, loads=counted.totals, remarks=remarks)
         return OrderCuts(plan=plan, order=tuple(order), values=pa.table({}), seed=seed)
     rates = [min(1.0, PER_PIECE * (fractions(wanted, key).size + 1) / float(of.loads[key])) for key in cut]
     ids = [int(hashes[key].view(np.int64)) for key in cut]
@@ -217,7 +237,7 @@ def plan_cuts(
         rows[key] = own[np.argsort(starts)]
         if own.size:
             places[key] = Places(starts=np.sort(starts), sampled=int(found[_SAMPLED][int(own[0])].as_py()))
-    plan = plan_by_order(hashes, [key.key for key in counted.keys], of, wanted, places)
+    plan = plan_by_order(hashes, [key.key for key in counted.keys], of, wanted, places, cores)
     numbers = {int(hashed): number for number, hashed in enumerate(hashes.view(np.int64).tolist())}
     taken = [int(rows[numbers[key.hash]][place]) for key in plan.keys for place in key.places]
     values = found.take(pa.array(taken, pa.int64()))

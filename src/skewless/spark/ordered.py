@@ -10,12 +10,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from skewless.errors import ColumnError, ConfigurationError
+from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.hashing import make_salt
 from skewless.salting.order_plan import OrderPlan
 from skewless.salting.plan import Plan
 from skewless.salting.planning_task import Task
 from skewless.spark.columns import require_keys, same_name
+from skewless.spark.cores import cores_of
 from skewless.spark.explanation import explain
 from skewless.spark.merge import quoted, safe_names
 from skewless.spark.order_cuts import OrderCuts, plan_cuts
@@ -32,14 +33,15 @@ def over(
     *partition_by: str,
     order_by: str | Column | Sequence[str | Column],
     workers: int | None = None,
+    cores: int | None = None,
     sample: float = SAMPLE,
     learn_from: Plan | DataFrame | None = None,
     seed: int = 0,
 ) -> Over:
     """Partition and order the rows of a batch DataFrame for window functions.
 
-    Partitions that are larger than a worker's share are cut into ranges of the order columns; all others, and all of
-    them if there is no such partition, are Spark's own windows.
+    Partitions that are larger than a worker's share are cut into ranges of the order columns, if that saves time; all
+    others, and all of them if nothing is gained, are Spark's own windows.
 
     Parameters
     ----------
@@ -53,6 +55,10 @@ def over(
         `sf.desc("ts")`; no expressions. Nulls come first if ascending, last if descending, unless they say otherwise.
     workers : int, optional
         The number of partitions that rows are exchanged to. Default: `spark.sql.shuffle.partitions`.
+    cores : int, optional
+        How many tasks run at a time. Cuts are more work in all, and on few cores a large partition among others takes
+        no longer than they do. Default: the cores of the session, or as many as workers where these are not known
+        (Spark Connect, dynamic allocation). Give as many as workers to cut for the sake of memory.
     sample : float
         Fraction of the rows that are counted to find hot keys; 1.0 counts all of them.
     learn_from : Plan or DataFrame, optional
@@ -72,6 +78,8 @@ def over(
             hint="use group(…).stateful(…, order_by=…) for ordered work on a stream, or foreachBatch",
         )
     require_keys(df, partition_by, "over")
+    if cores is not None:
+        require_at_least("cores", cores, 1)
     require_sample(sample)
     require_teacher(df, partition_by, learn_from)
     return Over(
@@ -79,6 +87,7 @@ def over(
         keys=partition_by,
         order=read_order(df, order_by),
         workers=workers_of(df.sparkSession, workers),
+        cores=cores,
         sample=sample,
         learn_from=learn_from,
         seed=seed,
@@ -99,6 +108,8 @@ class Over:
         What rows are sorted by.
     workers : int
         The number of partitions that rows are exchanged to.
+    cores : int, optional
+        How many tasks run at a time.
     sample : float
         Fraction of the rows that are counted.
     learn_from : Plan or DataFrame, optional
@@ -111,6 +122,7 @@ class Over:
     keys: tuple[str, ...]
     order: tuple[OrderColumn, ...]
     workers: int
+    cores: int | None = None
     sample: float = SAMPLE
     learn_from: Plan | DataFrame | None = None
     seed: int = 0
@@ -174,7 +186,8 @@ class Over:
             only_keys = teacher.select(*(sf.col(quoted(key)) for key in self.keys))
             counted = plan_now(only_keys, self.keys, task, self.sample, self.seed)
         keys = [self._names[key] for key in self.keys]
-        return plan_cuts(self._renamed, keys, self.order, self._order_names, counted, self.seed)
+        cores = self.cores or cores_of(self.df.sparkSession) or self.workers
+        return plan_cuts(self._renamed, keys, self.order, self._order_names, counted, cores=cores, seed=self.seed)
 
     @property
     def _safe(self) -> list[str]:

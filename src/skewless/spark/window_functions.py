@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, DecimalType, StructType
 from skewless.combiners import Combiner, Count, Max, Mean, Min
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.spark.columns import arrow_schema, require_column
+from skewless.spark.exact_decimals import add, mean, sum_type, summed_for_mean
 from skewless.spark.merge import quoted
 from skewless.spark.native import native_text
 from skewless.windows import (
@@ -44,7 +45,7 @@ _ROWS_TOTAL: Final = "skewless_rows_total"
 _VALUES_BEFORE: Final = "skewless_values_before"
 _FIRST: Final = "skewless_first_row"
 _LAST: Final = "skewless_last_row"
-_WIDEST: Final = 38
+_PRECISION_LOSS: Final = "spark.sql.decimalOperations.allowPrecisionLoss"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,12 +148,6 @@ class Computation:
         if native_text(self.df, combiner) is None:
             raise ColumnError(
                 f"Spark has no function for {combiner!r} here", hint="use Count, Sum, Min, Max or Mean as they are"
-            )
-        if isinstance(combiner, Mean) and not isinstance(function, Moving) and self._is_decimal(combiner):
-            raise ColumnError(
-                f"{type(function).__name__} takes no Mean of decimals: column {combiner.column!r} is of type "
-                f"{self._kind(combiner.column).simpleString()}",
-                hint="cast it to double, or divide Running(Sum) by Running(Count)",
             )
 
     def plain(self, function: WindowFunction, windows: Windows) -> Column:
@@ -265,30 +260,44 @@ class Computation:
 
     def _sums(self, combiner: Combiner, piece: str, carried: str, of: WindowSpec) -> _States:
         (column,) = combiner.columns
-        value = self._column(column).cast("double") if isinstance(combiner, Mean) else self._column(column)
+        value, kind, extract = self._column(column), self._kind(column), _first
+        if isinstance(combiner, Mean):
+            extract = self._mean_of(kind)
+            value, kind = summed_for_mean(value, kind)
         aggregates = (sf.sum(value), sf.count(value))
-        kind = self._kind(column)
         # With ANSI mode off a sum that does not fit is null, which is not the same as a sum of nothing.
         is_lost = sf.bool_or(sf.col(piece).isNull() & (sf.col(f"{piece}_n") > 0)).over(of)
-        total = _cast_back(sf.sum(piece).over(of), kind)
+        total = sf.sum(piece).over(of)
+        if isinstance(kind, DecimalType):
+            total = total.cast(sum_type(kind))
 
         def merge(one: Sequence[Column], other: Sequence[Column]) -> list[Column]:
             before = sf.coalesce(one[1], sf.lit(0))
-            merged = (
-                sf.when(before == 0, other[0]).when(other[1] == 0, one[0]).otherwise(_added(one[0], other[0], kind))
-            )
+            added = add(one[0], other[0], kind) if isinstance(kind, DecimalType) else one[0] + other[0]
+            merged = sf.when(before == 0, other[0]).when(other[1] == 0, one[0]).otherwise(added)
             return [merged, before + other[1]]
-
-        def mean(states: Sequence[Column]) -> Column:
-            return states[0] / sf.when(states[1] != 0, states[1])
 
         return _States(
             aggregates=aggregates,
             pieces=dict(zip((piece, f"{piece}_n"), aggregates, strict=True)),
             carried={carried: sf.when(~is_lost, total), f"{carried}_n": sf.sum(f"{piece}_n").over(of)},
             merge=merge,
-            **({"extract": mean} if isinstance(combiner, Mean) else {}),
+            extract=extract,
         )
+
+    def _mean_of(self, kind: DataType) -> Callable[[Sequence[Column]], Column]:
+        """Return how a mean of values of some type follows from their sum and number."""
+        may_round = self.df.sparkSession.conf.get(_PRECISION_LOSS, "true") == "true"
+
+        def extract(states: Sequence[Column]) -> Column:
+            count = sf.when(states[1] != 0, states[1])
+            return (
+                mean(states[0], count, kind, may_round=may_round)
+                if isinstance(kind, DecimalType)
+                else states[0] / count
+            )
+
+        return extract
 
     def _aggregate(self, combiner: Combiner) -> Column:
         inputs = arrow_schema(StructType([self.df.schema[column] for column in combiner.columns])).types
@@ -301,8 +310,9 @@ class Computation:
     def _kind(self, column: str) -> DataType:
         return self.df.schema[column].dataType
 
-    def _is_decimal(self, combiner: Combiner) -> bool:
-        return isinstance(self._kind(combiner.columns[0]), DecimalType)
+
+def _first(states: Sequence[Column]) -> Column:
+    return states[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,7 +323,7 @@ class _States:
     pieces: Mapping[str, Column]
     carried: Mapping[str, Column]
     merge: Callable[[Sequence[Column], Sequence[Column]], list[Column]]
-    extract: Callable[[Sequence[Column]], Column] = lambda states: states[0]
+    extract: Callable[[Sequence[Column]], Column] = _first
 
 
 def _ranked(function: WindowFunction, local: str, windows: Windows, pieces: Pieces) -> Way:
@@ -363,22 +373,6 @@ def _tile(number: Column, rows: Column, n: int) -> Column:
 def _ratio(one: Column, other: Column) -> Column:
     """Divide; never null, as Spark declares it."""
     return sf.coalesce(one.cast("double") / sf.when(other != 0, other).cast("double"), sf.lit(0.0))
-
-
-def _added(one: Column, other: Column, kind: DataType) -> Column:
-    """Add two sums of a column of some type."""
-    if not isinstance(kind, DecimalType):
-        return one + other
-    # Spark shortens the fraction of a sum that could have 39 digits, so those that are added have 37.
-    narrow = DecimalType(min(_WIDEST - 1, kind.precision + 10), kind.scale)
-    return _cast_back(one.cast(narrow) + other.cast(narrow), kind)
-
-
-def _cast_back(total: Column, kind: DataType) -> Column:
-    """Return a sum of sums in the type of a sum."""
-    if not isinstance(kind, DecimalType):
-        return total
-    return total.cast(DecimalType(min(_WIDEST, kind.precision + 10), kind.scale))
 
 
 def reach(function: WindowFunction) -> tuple[int, int]:
