@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help
 .PHONY: help setup services demo test test-all test-versions checks lint types imports classes kernels docs versions unit \
-  crashes mutants format bench benchmarks notebooks experiments wheel release-check lock clean
+  crashes chaos soak mutants format bench benchmarks notebooks experiments wheel release-check lock clean
 
 # What runs on every version of Spark: batch jobs and Connect. Tests of what a version lacks skip themselves there.
 ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_spark exactness explain group_api group_batch \
@@ -78,6 +78,13 @@ N ?= 200
 SEED ?= 0
 mutants: setup kernels ## Change the source in N places (of seed SEED), one at a time: how many changes do the tests notice?
 	$(BIN)/python scripts/mutants.py --sample $(N) --seed $(SEED)
+
+chaos: services classes kernels ## N faults of seed SEED on Spark, each answer compared with plain Spark; goes on where it was stopped; ONLY=seed:index repeats one
+	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(STAGE),--stage $(STAGE)) $(if $(ONLY),--only $(ONLY))
+
+MINUTES ?= 60
+soak: setup kernels ## A stream at 80 % of its capacity for MINUTES: memory, directories and open files must not grow
+	@$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 crashes: setup ## Histories that crash at every storage operation, SEEDS=0:1000; goes on where it was stopped (1,000 seeds: half an hour)
 	PYTHONPATH=tests $(BIN)/python tests/simulated/crashes.py $(SEEDS) .cache/crashes

@@ -18,7 +18,9 @@ _USER: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_OPTION: Final = re.compile(r"(?i)([?&;][^=&;\s]*(?:key|secret|token|password|credential|sig)[^=&;\s]*=)[^&;\s'\"]+")
+_WORDS: Final = "key|secret|token|password|credential|sig"
+_OPTION: Final = re.compile(rf"(?i)([?&;][^=&;\s]*(?:{_WORDS})[^=&;\s]*=)[^&;\s'\"]+")
+_SETTING: Final = re.compile(rf"(?i){_WORDS}|jaas")
 
 
 def without_secrets(text: str) -> str:
@@ -30,6 +32,17 @@ def without_secrets(text: str) -> str:
     ('hdfs://host:9000/a@b', '/a@b/c')
     """
     return _OPTION.sub(r"\1***", _USER.sub("", text))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a setting sounds like a secret, or has an address with one.
+
+    >>> is_secret("spark.hadoop.fs.s3a.secret.key", "abc"), is_secret("spark.app.name", "abc")
+    (True, False)
+    >>> is_secret("spark.ledger", "s3://id:abc@bucket/x")
+    True
+    """
+    return _SETTING.search(name) is not None or without_secrets(value) != value
 
 
 class _Masked(_Adapter):

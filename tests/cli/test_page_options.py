@@ -15,6 +15,7 @@ import pytest
 
 from services.batches import write_batches
 from services.command import SKEWLESS
+from skewless.cli.page import open_page
 from skewless.errors import SkewlessError
 from skewless.storage import Ledger
 
@@ -36,6 +37,17 @@ def test_watch_serves_a_page_until_ctrl_c(tmp_path: Path) -> None:
         output, errors = process.communicate(timeout=60)
     assert (run["name"], run["workers"], run["masked"]) == ("clicks", 2, True)
     assert (process.returncode, output, errors) == (130, "", "skewless: interrupted\n")
+
+
+def test_an_address_for_others_comes_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ExitStack() as stack:
+        open_page(stack, str(tmp_path), "0.0.0.0:0", None, mask_keys=False)
+    address, warning = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"live page: http://0\.0\.0\.0:\d+/\?token=[\w-]{32}", address)
+    assert warning.startswith("anyone who can reach this address and knows the token sees the keys")
+    with ExitStack() as stack:
+        open_page(stack, str(tmp_path), "0", None, mask_keys=False)
+    assert "token" not in capsys.readouterr().err
 
 
 def test_a_run_has_a_page_of_its_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,12 @@ def test_conforms(grouping: Grouping, check: GroupingCheck) -> None:
         check(grouping, seed)
 
 
+@pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
+def test_the_number_of_workers_may_come_later(grouping: type[Grouping]) -> None:
+    """As it does where `group` gets the name of a grouping."""
+    assert grouping().with_workers(3) == grouping(workers=3)
+
+
 def test_every_module_of_groupings_is_registered() -> None:
     modules = {module.name for module in pkgutil.iter_modules(skewless.groupings.__path__)}
     assert modules - {"base", "longest_first", "plan_table", "planned", "rebalance", "substream"} == set(GROUPINGS)

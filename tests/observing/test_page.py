@@ -72,6 +72,23 @@ def test_the_run_and_its_batches(page: PageServer) -> None:
     assert [(one["batch"], one["what"]) for one in found["events"]] == [(0, "cut")]
 
 
+def test_the_docs_name_every_field(page: PageServer) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
+    columns, batch = ask(page, "api/batches"), ask(page, "api/batch/2")
+    news = next(events_of(page))
+    for found in (
+        ask(page, "api/run"),
+        columns,
+        columns["columns"][0],
+        columns["events"][0],
+        batch,
+        batch["keys"][0],
+        news,
+    ):
+        missing = [name for name in found if f"`{name}`" not in text]
+        assert missing == []
+
+
 def test_a_batch_has_keys_with_their_owners_and_age(page: PageServer) -> None:
     ask(page, "api/batches")
     batch = ask(page, "api/batch/2")

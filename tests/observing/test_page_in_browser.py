@@ -69,6 +69,47 @@ def test_content_live_update_and_hostile_keys(browser: Browser, ledger: Ledger) 
         assert wrong == []
 
 
+def test_every_chart_table_and_tile_has_its_numbers(browser: Browser, ledger: Ledger) -> None:
+    with PageServer(ledger) as server, opened_page(browser, server.url) as (page, wrong):
+        expect(page.locator("#keys-of")).to_contain_text("batch 2")
+        for chart, names in {
+            "balance": ["λ % 50", "stddev 8.839", "skew score % 25"],
+            "elapsed": ["took 1.00 s", "with key grouping"],
+            "throughput": ["rows per second 80"],
+            "latency": ["p50 1.00 s", "p95 1.00 s", "p99 1.00 s"],
+            "state": ["keys with state 80", "keys moved 8"],
+            "rejects": ["rejected rows 4"],
+        }.items():
+            for name in names:
+                expect(page.locator(f"#{chart} .names")).to_contain_text(name)
+            assert page.locator(f"#{chart} svg path").count() == len(names)
+            assert names[0] in str(page.locator(f"#{chart} svg").get_attribute("aria-label"))
+        hottest = page.locator("#keys tbody tr").first
+        for part in ("95.0 %", "2 batches, 2.00 s", "0 (9), 1 (29), 2 (19), 3 (19)"):
+            expect(hottest).to_contain_text(part)
+        expect(hottest.locator("td").nth(5)).to_have_text("4")  # pieces
+        assert page.locator("#events .mark.cut").count() == 1
+        expect(page.locator("#log tbody tr").first).to_contain_text("3.8 times a worker's fair share")
+        second = page.locator("#workers tbody tr").nth(1)
+        assert [second.locator("td").nth(at).inner_text() for at in (0, 1, 4, 5, 6)] == ["1", "30", "0.30 s", "20", "1"]
+        assert tile(page, "took") == "1.00 s"
+        assert tile(page, "rejected") == "4"
+        assert tile(page, "with key grouping").endswith("s")
+        assert wrong == []
+
+
+def test_a_page_for_other_machines_works_with_its_token(browser: Browser, ledger: Ledger) -> None:
+    with PageServer(ledger, host="0.0.0.0") as server:  # noqa: S104 - that is the point
+        url = server.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        with opened_page(browser, url) as (page, wrong):  # scripts, numbers and news come with the cookie
+            expect(page.locator("#picked")).to_have_text("batch 2, the newest")
+            write_batches(ledger, [[5, 5, 5, 5]], first=3)
+            expect(page.locator("#picked")).to_have_text("batch 3, the newest")
+            assert wrong == []
+        with opened_page(browser, url.partition("?")[0]) as (page, _):
+            expect(page.locator("body")).to_contain_text("this page needs the token")
+
+
 def test_keyboard_picks_batches_and_follows_keys(browser: Browser, ledger: Ledger) -> None:
     with PageServer(ledger) as server, opened_page(browser, server.url) as (page, wrong):
         picked = page.locator("#picked")

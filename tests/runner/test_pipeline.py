@@ -18,6 +18,9 @@ from services.representatives import FEW
 from skewless.combiners import Count
 from skewless.errors import SkewlessError
 from skewless.groupings import make_grouping
+from skewless.observing.page import PageServer
+from skewless.observing.page.api import Api
+from skewless.storage import Ledger
 
 pytest.importorskip("pyspark")
 
@@ -61,6 +64,20 @@ def test_a_stream_counts_exactly_as_a_plain_group_by(spark: SparkSession, groupi
     assert report.dist_cost > 1 or grouping != "shuffle"
     assert report.dist_cost == 1 or grouping != "key"
     assert json.loads(json.dumps(report.as_dict())) == report.as_dict()
+
+
+def test_the_live_page_shows_what_the_report_says(spark: SparkSession, tmp_path: Path) -> None:
+    ledger = Ledger(uri=str(tmp_path / "ledger"))
+    with PageServer(ledger) as page:
+        report = pipeline(grouping="even", ledger=ledger.uri).run(spark)
+        page.history.poll()
+        api = Api(page.history, "run")
+        batches = [api.batch(number) for number in page.history.batches()]
+    assert [sum(loads) for loads in zip(*(batch["loads"] for batch in batches), strict=True)] == report.load
+    assert sum(batch["rows"] for batch in batches) == report.tuples == 600
+    hottest = batches[-1]["keys"][0]
+    assert (hottest["key"], hottest["share"] > 0.7) == (report.hottest[0]["key"], True)
+    assert all(batch["elapsed_ms"] > 0 and batch["key_grouping_ms"] > 0 for batch in batches)
 
 
 def test_a_batch_job_writes_the_result_and_refuses_to_mix_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ def test_a_plan_says_what_it_does() -> None:
     assert "&lt;b&gt;bold" in plan._repr_html_()
 
 
+def test_keys_that_a_sample_missed_count_as_partials() -> None:
+    plan = replace(make(), distinct=1_000, sources=4, totals=(25_000.0,) * 4)
+    assert replace(plan, sampled=1.0).has_few_partials, "4,000 partials of 100,000 rows, and some more"
+    assert not replace(plan, sampled=0.02).has_few_partials, "there may be as many keys as rows: 2,000 were counted"
+    assert replace(plan, sampled=0.02, distinct=100).has_few_partials
+
+
 @given(workers=st.integers(1, 200), salt=st.none() | st.integers(0, 2**64 - 1), may_cut=st.booleans())
 def test_a_plan_serves_any_number_of_workers(workers: int, salt: int | None, may_cut: bool) -> None:
     plan = make().for_workers(workers, salt, may_cut=may_cut)

@@ -56,6 +56,18 @@ def test_whole_keys_stay_whole() -> None:
     assert planned_loads(table, rows, 4).max() == 70_000
 
 
+def test_keys_are_cut_only_if_whole_ones_cannot_be_placed_well_enough() -> None:
+    many, hot = np.repeat(hashes(1, 40), 1_000), np.full(30_000, HOT)
+    task = Task(workers=4, salt=SALT, worthwhile=0.02, tolerated=0.05)
+    for rows, is_cut in ((many, False), (np.concatenate([many, hot]), True)):
+        (table,) = task(iter([pa.record_batch([rows], ["h"])]))
+        assert any(len(entry["pieces"]) > 1 for entry in table.to_pylist()) == is_cut
+        loads = planned_loads(table, rows, 4)
+        assert loads.max() / loads.mean() < 1.05
+    (table,) = Task(workers=4, salt=SALT, worthwhile=0.02)(iter([pa.record_batch([many[:-500]], ["h"])]))
+    assert any(len(entry["pieces"]) > 1 for entry in table.to_pylist()), "otherwise cuts level the workers"
+
+
 def test_of_too_many_keys_the_smallest_count_for_their_homes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning_task, "_PENDING", 1_000)
     monkeypatch.setattr(planning_task, "_MOST_KEYS", 200)

@@ -35,6 +35,7 @@ class Broker:
     controller: int = field(default_factory=free_port)
     runs: int = 0
     process: ExitStack = field(default_factory=ExitStack)
+    program: Program | None = None
 
     @property
     def servers(self) -> str:
@@ -68,6 +69,7 @@ class Broker:
         self.runs += 1
         command = [*_java(), "kafka.Kafka", str(self._settings)]
         program = self.process.enter_context(running(command, self.folder, f"broker-{self.runs}"))
+        self.program = program
         wait_for(lambda: self._answers(program), "the broker")
 
     def stop(self) -> None:

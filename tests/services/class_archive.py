@@ -35,8 +35,13 @@ def _archive() -> Path:
 
 
 _ALWAYS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-QUICK: Final = f"{_ALWAYS} -XX:SharedArchiveFile={_archive()}"
-"""Options of Java for programs that live a minute: the second compiler and G1 never pay off there."""
+_COMPILING: Final = "-XX:CompileThresholdScaling=0.2 -XX:ReservedCodeCacheSize=240m"
+QUICK: Final = f"{_ALWAYS} {_COMPILING} -XX:SharedArchiveFile={_archive()}"
+"""Options of Java for programs that live some minutes: the second compiler and G1 never pay off there.
+
+The first compiler is cheap, so methods are compiled early, not after 200 calls in the interpreter. With that compiler
+alone Java reserves 48 MB for machine code, of which thirty seconds of queries fill more than half.
+"""
 
 
 def make_archive() -> None:

@@ -69,7 +69,8 @@ def as_decimal(number: int, kind: DecimalType) -> Decimal | None:
 def naive_mean(number: int, count: int, kind: DecimalType) -> int:
     """Divide, rounding half away from zero."""
     quotient, rest = divmod(abs(number) * 10 ** (mean_type(kind).scale - kind.scale), count)
-    return (quotient + (2 * rest >= count)) * (-1 if number < 0 else 1)
+    rounded: int = quotient + (2 * rest >= count)
+    return -rounded if number < 0 else rounded
 
 
 def computed(

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,9 @@ from pyspark.sql.types import DataType, StringType, StructType
 
 from services.representatives import ON_SPARK
 from services.spark_version import collated
-from skewless.combiners import Combiner, Count, Max, Mean, Min, Sum, Variance
-from skewless.spark import Grouped, group
+from skewless.combiners import Accumulator, Combiner, Count, Custom, Max, Mean, Min, Sum, Variance
+from skewless.salting.plan import Plan
+from skewless.spark import Grouped, group, plan_keys
 from skewless.spark.keys import is_collated
 from skewless.spark.merge import OutputMode, quoted
 from skewless.spark.versions import from_table
@@ -135,7 +137,8 @@ class Query:
 
     def keys(self, df: DataFrame) -> list[str]:
         """Name the key columns: Spark has no streams by keys with a collation."""
-        return [name for name in KEYS if not (df.isStreaming and is_collated(df.schema[name].dataType))]
+        known = [name for name in KEYS if name in df.columns]
+        return [name for name in known if not (df.isStreaming and is_collated(df.schema[name].dataType))]
 
     def plain(self, df: DataFrame) -> DataFrame:
         """Aggregate with Spark alone."""
@@ -154,11 +157,38 @@ class Query:
         grouped = group(df, *keys, workers=self.workers, grouping=self.grouping, ledger=str(ledger))
         return self._aggregated(grouped, mode)
 
-    def _aggregated(self, grouped: Grouped, mode: OutputMode = "update") -> DataFrame:
+    def planned(self, df: DataFrame, plan: Plan) -> DataFrame:
+        """Aggregate with skewless by a plan at hand, beside a function that Spark does not have."""
+        grouped = group(df, "case", *self.keys(df), workers=self.workers, learn_from=plan)
+        return self._aggregated(grouped, foreign=foreign()).drop("foreign")
+
+    def _aggregated(self, grouped: Grouped, mode: OutputMode = "update", **others: Combiner) -> DataFrame:
         if self.window is None:
-            return grouped.agg(**self.combiners)
+            return grouped.agg(**self.combiners, **others)
         duration, slide, start = self.window
-        return grouped.window(self.time, duration, slide, start=start, output_mode=mode).agg(**self.combiners)
+        windowed = grouped.window(self.time, duration, slide, start=start, output_mode=mode)
+        return windowed.agg(**self.combiners, **others)
+
+
+def foreign() -> Custom:
+    """Return a combiner that Spark has no function for; its class is local, so that it travels with the query."""
+
+    class Rows(Accumulator):
+        result = pa.int64()
+
+        def create(self) -> int:
+            return 0
+
+        def add_many(self, state: int, rows: int, *_: pa.Array) -> int:
+            return state + rows
+
+        def merge(self, one: int, other: int) -> int:
+            return one + other
+
+        def extract(self, state: int) -> int:
+            return state
+
+    return Custom(Rows())
 
 
 def queries(windows: list[Any], times: list[str]) -> st.SearchStrategy[Query]:
@@ -251,6 +281,34 @@ def test_batch(
     expected, *others = (Counter(row["row"] for row in found if row["way"] == way) for way in range(3))
     for got in others:
         assert_equal(got, expected)
+
+
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
+@given(
+    drawn=rows(),
+    query=queries(WINDOWS, ["at", "at_ntz"]),
+    placed=st.none() | st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3), min_size=1, max_size=9),
+)
+def test_planned(spark: SparkSession, drawn: list[Row], query: Query, placed: list[list[int]] | None) -> None:
+    """Keys are whole, moved or cut in any way; where none is cut, and there is no window, nothing is merged."""
+    with session_zone(spark, query.zone):
+        df = meant(from_table(spark, table(drawn)).repartition(2))
+        # only Spark can compare keys with this collation, so nothing is planned for them
+        df = df.select(*(quoted(name) for name in df.columns if name != "x`y"))
+        plan = plan_keys(df, "case", *query.keys(df), workers=query.workers, sample=1.0)
+        if placed is not None:
+            wanted = [sorted({worker % query.workers for worker in workers}) for workers in placed]
+            keys = [
+                replace(key, workers=tuple(to), shares=(1 / len(to),) * len(to))
+                for key, to in zip(plan.keys, cycle(wanted), strict=False)
+            ]
+            plan = replace(plan, keys=tuple(keys))
+        plain, planned = query.plain(df), query.planned(df, plan)
+        assert form(planned.schema) == form(plain.schema)
+        ways = [shown(way).withColumn("way", sf.lit(n)) for n, way in enumerate((plain, planned))]
+        found = reduce(DataFrame.union, ways).collect()
+    expected, got = (Counter(row["row"] for row in found if row["way"] == way) for way in range(2))
+    assert_equal(got, expected)
 
 
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))

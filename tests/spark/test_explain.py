@@ -331,7 +331,7 @@ def test_the_choice_and_the_reason(spark: SparkSession, capsys: pytest.CaptureFi
     local = group(df, "k", workers=4, learn_from=few)
     lines = choice(capsys, lambda: local.explain(ApproxTopK("v", 2)))
     assert lines[1:4] == [
-        "auto: local, because the plan at hand shows that partials are few",
+        "auto: local, because partials are few",
         "local: rows are combined where they are read; what is exchanged are partials",
         "agg by combining rows where they are read: intact",
     ]

@@ -44,7 +44,7 @@ def skewed(spark: SparkSession) -> DataFrame:
 def rows_exchanged(df: DataFrame) -> int:
     """Return how many exchanges of rows there are, below the work."""
     plan: str = df._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
-    below = plan[plan.index("MapInArrow Work") :]
+    below = plan[plan.index("Work(") :]
     return below.count("Exchange hashpartitioning")
 
 
@@ -81,6 +81,23 @@ def test_auto_knows_from_a_plan_that_partials_are_few(spark: SparkSession) -> No
     narrow = plan_keys(df.coalesce(2), "k", workers=4, sample=1.0)
     assert not narrow.has_few_partials, "two tasks would take longer than four workers"
     assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_auto_counts_a_sample_and_chooses(spark: SparkSession) -> None:
+    """Without a plan at hand: few partials, whole keys that nothing has to be merged for, or keys that are cut."""
+    df = skewed(spark)
+
+    def exchanges(key: str, *, tasks: int) -> int:
+        result = group(df.coalesce(tasks), key, workers=4, sample=1.0).agg(longest=longest(), n=Count())
+        native = sf.max_by("text", sf.struct(sf.length("text"), "text"))
+        plain = df.groupBy(key).agg(native.alias("longest"), sf.count("*").alias("n"))
+        assert sorted(result.collect()) == sorted(plain.collect())
+        plan: str = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
+        return plan.partition("Initial Plan")[0].count("Exchange hashpartitioning")
+
+    assert exchanges("k", tasks=6) == 1, "of partials"
+    assert exchanges("id", tasks=2) == 1, "of rows"
+    assert exchanges("k", tasks=2) == 2, "of rows, as one key is cut, and of partials"
 
 
 def test_there_is_nobody_to_observe(spark: SparkSession, tmp_path: Path) -> None:

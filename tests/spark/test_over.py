@@ -172,7 +172,7 @@ def test_neighbours_are_found_across_pieces(
 
 @pytest.fixture(params=["true", "false"])
 def ansi(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[bool]:
-    before = spark.conf.get("spark.sql.ansi.enabled")
+    before = str(spark.conf.get("spark.sql.ansi.enabled"))
     spark.conf.set("spark.sql.ansi.enabled", request.param)
     yield request.param == "true"
     spark.conf.set("spark.sql.ansi.enabled", before)

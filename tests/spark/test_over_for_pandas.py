@@ -32,7 +32,7 @@ def rows() -> pd.DataFrame:
 
 
 @pytest.fixture
-def ordered(spark: SparkSession, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], Over]:
+def ordered(spark: SparkSession, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Over]:
     """Return the rows in some order, the hot key cut."""
     monkeypatch.setattr(order_plan, "WORTH", 1)
     df = spark.createDataFrame(rows).cache()

@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from services.long import only_if_long
 from services.spark_version import SPARK, since
 from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
@@ -88,6 +89,22 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
     loads, pieces = spread(repartition(skewed(spark, rows=200_000), "the.key", workers=8))
     assert imbalance(loads) < 15
     assert sum(pieces.values()) - len(pieces) < 8
+
+
+def test_a_plan_for_a_thousand_workers(spark: SparkSession) -> None:
+    plan = plan_keys(skewed(spark, rows=400_000), "the.key", workers=1_000, sample=1.0)
+    assert 500 < plan.n_cuts < 1_000
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@only_if_long  # a thousand tasks
+def test_a_thousand_workers(spark: SparkSession) -> None:
+    df = skewed(spark, rows=400_000)
+    plan = plan_keys(df, "the.key", workers=1_000, sample=1.0)
+    loads, pieces = spread(repartition(df, "the.key", workers=1_000, learn_from=plan))
+    assert (sum(loads), len(loads), len(pieces)) == (400_000, 1_000, 2_001)
+    assert sum(pieces.values()) - len(pieces) <= plan.n_cuts
+    assert imbalance(loads) < 50  # of 400 rows each, by chance; a hash alone puts 240,000 of them on one
 
 
 def test_without_skew_every_key_is_whole(spark: SparkSession) -> None:

@@ -19,6 +19,9 @@ def test_spark_knows_how_many_rows_there_are(spark: SparkSession) -> None:
     assert estimated_rows(df.withColumn("k", sf.col("id") % 7).where("k > 2")) == 60_000
     assert estimated_rows(df.join(spark.range(10), "id")) == 60_000  # not their product
     assert affordable(df, 0.02) == 0.02
+    assert affordable(df, 0.02, wanted=6_000) == 0.1
+    assert affordable(df, 0.02, wanted=50_000) == 1.0
+    assert affordable(spark.createDataFrame([(1,)], "k int").rdd.toDF(), 0.02, wanted=9) == 0.02, "Spark knows nothing"
 
 
 def test_a_large_input_is_sampled_less(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

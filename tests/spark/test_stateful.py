@@ -325,6 +325,21 @@ class KeyAgain(Chain):
     output = "k string, n bigint"
 
 
+def test_a_result_that_is_coalesced_loses_no_reject_and_is_refused_in_a_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One task does the work of all workers then; each used to take itself for the first."""
+    rows = [(f"k{number}", -number, number) for number in range(1, 31)]
+    write(tmp_path / "input", 0, rows)
+    grouped = group(spark.read.schema(SCHEMA).parquet(str(tmp_path / "input")), "k", grouping=Key(workers=WORKERS))
+    result = grouped.stateful(Chain(), rejects=str(tmp_path / "rejects"), on_error="reject")
+    assert result.coalesce(1).collect() == []
+    assert sorted(reject["row"]["v"] for reject in set_aside(tmp_path / "rejects")) == list(range(-30, 0))
+    stream = stateful(read(spark, tmp_path / "input"), tmp_path, Key(workers=WORKERS), Chain())
+    with pytest.raises(Exception, match=r"the result of stateful was coalesced\. Use repartition"):
+        run(stream.coalesce(1), tmp_path)
+
+
 def test_refusals(spark: SparkSession, tmp_path: Path) -> None:
     batch = spark.createDataFrame([("a", 1, 0, MIDNIGHT)], SCHEMA)
     (tmp_path / "input").mkdir()

@@ -257,7 +257,9 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         if self.variant not in VARIANTS:
             raise UnknownNameError("variant", self.variant, VARIANTS, subject="variant")
         rules = self.rules
-        require_coin(rules.threshold, rules.length, self.min_bits, self.decline_rate, rules.offset)
+        # without a number of workers the rate is not known yet, and then no other one than it will be is refused
+        rate = _MOST_DECLINE if self.workers is None and rules.decline is None else self.decline_rate
+        require_coin(rules.threshold, rules.length, self.min_bits, rate, rules.offset)
         CountingBloom(1, self.false_positive_rate, size=rules.filter_size)  # refuses what it cannot be
 
     @property

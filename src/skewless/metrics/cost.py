@@ -22,29 +22,49 @@ def _mark(
     start: int,
     index: NDArray[np.int32],
     seen: NDArray[np.uint64],
+    places: NDArray[np.int32],
     masks: NDArray[np.uint64],
+    counts: NDArray[np.int32],
     per_worker: NDArray[np.int64],
     n: int,
-) -> tuple[int, int]:
-    """Set the bit of each (key, worker) in `masks`, and count the keys of each worker; in place.
+    n_rows: int,
+) -> tuple[int, int, int]:
+    """Note the worker of each key, and count the keys of each worker; in place.
 
-    Returns the position reached and the keys so far.
+    A key's place is one more than its worker as long as it has one, then -1 less the row of `masks` with their bits.
+    Returns the position reached, the keys so far, and the rows so far.
     """
     for i in range(start, keys.size):
         slot = find_or_add(index, seen, n, keys[i], mix(keys[i]))
         if slot == FULL:
-            return i, n
+            return i, n, n_rows
+        worker = workers[i]
         if slot == n:
             n += 1
-        word, bit = workers[i] >> 6, uint64(1) << uint64(workers[i] & 63)
-        if not masks[slot, word] & bit:
-            masks[slot, word] |= bit
-            per_worker[workers[i]] += 1
-    return keys.size, n
+            places[slot] = worker + 1
+            per_worker[worker] += 1
+            continue
+        place = places[slot]
+        if place == worker + 1:
+            continue
+        if place > 0:
+            if n_rows == counts.size:
+                return i, n, n_rows
+            first = place - 1
+            masks[n_rows, first >> 6] |= uint64(1) << uint64(first & 63)
+            counts[n_rows] = 1
+            n_rows += 1
+            place = places[slot] = -n_rows
+        row, word, bit = -place - 1, worker >> 6, uint64(1) << uint64(worker & 63)
+        if not masks[row, word] & bit:
+            masks[row, word] |= bit
+            counts[row] += 1
+            per_worker[worker] += 1
+    return keys.size, n, n_rows
 
 
 class KeySpread:
-    """Count the distinct (key, worker) pairs: exactly, in n_workers bits per key.
+    """Count the distinct (key, worker) pairs: exactly, in n_workers bits per key that has several workers.
 
     >>> spread = KeySpread(n_workers=4)
     >>> spread.update(np.array([1, 1, 1, 2], dtype=np.uint64), np.array([0, 3, 3, 1], dtype=np.int32))
@@ -58,7 +78,10 @@ class KeySpread:
         self.n_keys = 0
         self.per_worker = np.zeros(n_workers, dtype=np.int64)
         self._keys = np.zeros(capacity_for(0), dtype=np.uint64)
+        self._places = np.zeros(self._keys.size, dtype=np.int32)
+        self._n_rows = 0
         self._masks = np.zeros((self._keys.size, (n_workers + 63) // 64), dtype=np.uint64)
+        self._counts = np.zeros(self._keys.size, dtype=np.int32)
         self._index = make_index(self._keys[:0], self._keys.size, _NO_SALT)
 
     def update(self, keys: NDArray[np.uint64], workers: NDArray[np.int32]) -> None:
@@ -69,14 +92,22 @@ class KeySpread:
             raise InputError(f"workers must be 0 to {self._n_workers - 1}; got {workers.min()} to {workers.max()}")
         position = 0
         while True:
-            position, self.n_keys = _mark(
-                keys, workers, position, self._index, self._keys, self._masks, self.per_worker, self.n_keys
-            )
+            position, self.n_keys, self._n_rows = _mark(
+                keys, workers, position, self._index, self._keys, self._places, self._masks, self._counts,
+                self.per_worker, self.n_keys, self._n_rows,
+            )  # fmt: skip
             if position == keys.size:
                 return
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Double what is full: rows in steps of a half, as they are long."""
+        if self._n_rows == self._counts.size:
+            rows = self._counts.size * 3 // 2
+            self._masks, self._counts = grown(self._masks, rows), grown(self._counts, rows)
+        if self.n_keys == self._keys.size:
             capacity = 2 * self._keys.size
-            self._keys = grown(self._keys, capacity)
-            self._masks = grown(self._masks, capacity)
+            self._keys, self._places = grown(self._keys, capacity), grown(self._places, capacity)
             self._index = make_index(self._keys[: self.n_keys], capacity, _NO_SALT)
 
     @property
@@ -92,7 +123,8 @@ class KeySpread:
         >>> int(spread.pairs_by_key(3).sum())
         3
         """
-        pairs = np.unpackbits(self._masks[: self.n_keys].view(np.uint8), axis=1).sum(axis=1)
+        places = self._places[: self.n_keys]
+        pairs = np.where(places > 0, 1, self._counts[np.maximum(-places - 1, 0)])
         which = (self._keys[: self.n_keys] % np.uint64(n)).astype(np.int64)
         return np.bincount(which, weights=pairs, minlength=n).astype(np.int64)
 

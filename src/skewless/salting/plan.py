@@ -124,9 +124,11 @@ class Plan:
     def has_few_partials(self) -> bool:
         """Whether combining rows in the tasks that read them leaves a tenth of them or less to exchange.
 
-        Where there are fewer of these tasks than workers, they would take longer.
+        Where there are fewer of these tasks than workers, they would take longer. A row has a key that the sample
+        missed no more often than there are keys per sampled row (Good and Turing), and each of these is a partial.
         """
-        return self.sources >= self.workers and 10 * self.sources * self.distinct <= self.rows
+        partials = self.distinct * (self.sources + 1 / self.sampled)
+        return self.sources >= self.workers and 10 * partials <= self.rows
 
     @property
     def n_cuts(self) -> int:

@@ -39,6 +39,8 @@ class Task:
         Overload that is never worth a cut or a move.
     worthwhile : float
         Overload of the busiest worker below which nothing is planned at all.
+    tolerated : float
+        Overload of the busiest worker up to which keys are moved whole, although cuts would level the workers.
     """
 
     workers: int
@@ -48,6 +50,7 @@ class Task:
     capacities: tuple[float, ...] | None = None
     slack: float = 0.01
     worthwhile: float = 0.0
+    tolerated: float = 0.0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Count the rows of hashes, plan, and return the table."""
@@ -87,8 +90,13 @@ class Task:
         """Plan."""
         capacities = None if self.capacities is None else np.array(self.capacities, dtype=np.float64)
         shares = np.ones(self.workers) if capacities is None else capacities
-        if (of.totals <= (1 + self.worthwhile) * of.totals.sum() * shares / shares.sum()).all():
-            return Pieces(keys=np.empty(0, np.int64), workers=np.empty(0, np.int64), amounts=np.empty(0))
+        fair = of.totals.sum() * shares / shares.sum()
+        if (of.totals <= (1 + self.worthwhile) * fair).all():
+            return Pieces.none()
+        if self.tolerated:
+            whole = level(of, capacities=capacities, slack=self.slack, may_cut=False)
+            if (whole.loads(of) <= (1 + self.tolerated) * fair).all():
+                return whole
         return level(of, capacities=capacities, slack=self.slack, may_cut=self.may_cut)
 
 

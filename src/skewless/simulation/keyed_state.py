@@ -210,6 +210,11 @@ class StatefulWorkers:
         later.sort()
         self._waiting = (substreams[later], arrivals[later])
 
+    def unfinished(self, now: int) -> int:
+        """Return how many of the tuples that workers have accepted they finish after a time, in nanoseconds."""
+        left = np.maximum(self._free_at - now, 0)
+        return int((-(-left // self.service)).sum())
+
     def barrier(self, owners: NDArray[np.int32], now: int) -> None:
         """End a window; from now on substreams have these owners, and their state moves when another tuple comes."""
         counts = self._in_window

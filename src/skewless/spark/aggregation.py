@@ -20,6 +20,7 @@ from skewless.combiners import ApproxDistinct, ApproxTopK, Combiner, Max, Min
 from skewless.errors import ColumnError
 from skewless.groupings import Local
 from skewless.groupings.planned import Planned
+from skewless.salting.plan import Plan
 from skewless.salting.units import Units
 from skewless.spark import keys as key_columns
 from skewless.spark import versions
@@ -36,11 +37,12 @@ from skewless.spark.merge import (
     merge_stream,
     quoted,
 )
-from skewless.spark.planning import Learning, key_hash, salting_for
+from skewless.spark.plan_exchange import exchanged
+from skewless.spark.planning import Learning, identified, key_hash, salting_for
 from skewless.spark.route import worker_column
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH
-from skewless.spark.work import KEY_HASH, Cost, Work
+from skewless.spark.work import KEY_HASH, Cost, WholeWork, Work
 
 WORKER: Final = "skewless_worker"
 
@@ -59,6 +61,8 @@ class Aggregation:
         What is computed, under which names.
     learning : Learning
         What plans are made from.
+    plan : Plan, optional
+        A plan that was made for these rows already, with the homes of keys that Spark has.
     """
 
     df: DataFrame
@@ -69,6 +73,7 @@ class Aggregation:
     output_mode: OutputMode
     cost: Cost | None
     learning: Learning
+    plan: Plan | None = None
 
     def result(self) -> DataFrame:
         """Return the aggregated DataFrame: keys, the window, and a column for each combiner."""
@@ -90,7 +95,8 @@ class Aggregation:
         is_packed = self.df.isStreaming and not is_native
         ids = tuple(sent.identity(key, for_pandas=is_packed) for key in self.keys)
         pane_us, offset_us = self._panes()
-        work = Work(
+        is_whole = self._has_whole_keys and not is_native
+        work = (WholeWork if is_whole else Work)(
             inputs=sent.schema if self.routing.ledger is None else sent.schema.append(pa.field(KEY_HASH, pa.int64())),
             keys=ids,
             shown=shown,
@@ -106,11 +112,14 @@ class Aggregation:
             pane_us=pane_us,
             offset_us=offset_us,
         )
-        partials = self._exchanged(sent).mapInArrow(work, self._partial_schema(work.output_schema, sent))
+        results = self._results(merger) if is_whole else StructType()
+        partials = self._exchanged(sent).mapInArrow(work, self._partial_schema(work.output_schema, sent, results))
         windows = [] if self.windowing is None else [self.windowing]
         kinds = [self.df.schema[key].dataType for key in self.keys]
         keys = [key_columns.received(kind, sf.col(name)) for kind, name in zip(kinds, shown, strict=True)]
-        if is_packed:
+        if is_whole:
+            merged = partials
+        elif is_packed:
             fields = [*sent.shown.values(), *map(self._window, windows), *self._results(merger)]
             output = StructType([StructField(found.name, found.dataType, metadata=found.metadata) for found in fields])
             merged = merge_stream(partials, ids, self.windowing, merger, output, self.output_mode)
@@ -129,6 +138,11 @@ class Aggregation:
             *(WINDOW for _ in windows),
             *(column.alias(name) for name, column in zip(self.combiners, values, strict=True)),
         )
+
+    @property
+    def _has_whole_keys(self) -> bool:
+        """Whether nothing has to be merged: workers have all rows of their keys, and of each key one pane of time."""
+        return self.plan is not None and not self.plan.n_cuts and self.windowing is None
 
     @property
     def _units(self) -> Units | None:
@@ -151,20 +165,22 @@ class Aggregation:
         columns = [column.alias(name) for name, column in sent.columns.items()]
         if isinstance(self.routing.grouping, Local):
             return self.df.select(*columns)
+        if self.plan is not None:
+            return exchanged(self.df, identified(self.df, self.keys), self.plan, self.routing.seed).select(*columns)
         rows = self.df.select(*columns, key_hash(self.df, self.keys).alias(HASH))
         salting = salting_for(self.df, self.keys, self.routing, self.learning)
         if salting is None:
             worker = worker_column(sf.col(HASH), self.routing)
-            exchanged = rows.withColumn(WORKER, worker).repartitionById(self.routing.grouping.n_workers, WORKER)
+            on_workers = rows.withColumn(WORKER, worker).repartitionById(self.routing.grouping.n_workers, WORKER)
         else:
-            exchanged = salting.exchange(rows, sf.col(HASH))
+            on_workers = salting.exchange(rows, sf.col(HASH))
         own = [] if self.routing.ledger is None else [sf.col(HASH).alias(KEY_HASH)]
-        return exchanged.select(*sent.columns, *own)
+        return on_workers.select(*sent.columns, *own)
 
-    def _partial_schema(self, columns: pa.Schema, sent: _Sent) -> StructType:
+    def _partial_schema(self, columns: pa.Schema, sent: _Sent, results: StructType) -> StructType:
         fields = []
         for column in from_arrow_schema(columns):
-            known = sent.shown.get(column.name, column)
+            known = results[column.name] if column.name in results.names else sent.shown.get(column.name, column)
             if column.name == TIME and self.windowing is not None:
                 # The watermark of the rows is that of the partials: Spark finds it by this mark.
                 metadata = self.df.schema[self.windowing.time].metadata

@@ -67,12 +67,15 @@ class Spreading:
         The grouping, the ledger, the seed.
     learning : Learning
         What plans are made from.
+    plan : Plan, optional
+        The plan, if it has been made.
     """
 
     df: DataFrame
     keys: tuple[str, ...]
     routing: Routing
     learning: Learning
+    plan: Plan | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.routing.grouping.name}: {self._way()}"]
@@ -87,10 +90,12 @@ class Spreading:
         grouping, teacher, seed = self.routing.grouping, self.learning.teacher, self.routing.seed
         if self.df.isStreaming or not isinstance(grouping, Even):
             return None
+        if self.plan is not None:
+            return self.plan
         if isinstance(teacher, Plan):
             return teacher.for_workers(grouping.n_workers, int(make_salt(seed)), may_cut=not grouping.single_owner)
         rows = self.df if teacher is None else teacher
-        return plan_now(rows, self.keys, even_task(grouping, seed), self.learning.sample, seed)
+        return plan_now(rows, self.keys, even_task(grouping, int(make_salt(seed))), self.learning.sample, seed)
 
     def _way(self) -> str:
         grouping = self.routing.grouping

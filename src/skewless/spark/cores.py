@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -27,6 +28,7 @@ def cores_of(spark: SparkSession) -> int | None:
     if settings.get("spark.default.parallelism") is not None:  # Spark answers with that
         return None
     cores = context.defaultParallelism
-    if cores <= _AT_LEAST and context.master != "local" and not context.master.startswith("local["):
+    is_local = re.fullmatch(r"local(\[.*\])?", str(context.master)) is not None
+    if cores <= _AT_LEAST and not is_local:
         return None
     return max(1, cores // int(settings.get("spark.task.cpus", "1")))

@@ -104,10 +104,11 @@ def mean(total: Column, count: Column, kind: DecimalType, *, may_round: bool) ->
     scale = max(result.scale, _FRACTION_KEPT)
     shift = scale - result.scale
     dividend = DecimalType(_WIDEST - scale + kind.scale, kind.scale)
-    quotient = total.cast(dividend) / (count * 10**shift).cast(_COUNT)
+    quotient: Column = total.cast(dividend) / (count * 10**shift).cast(_COUNT)
     if shift:
         quotient = quotient.cast(DecimalType(_WIDEST - shift, scale)) * sf.lit(Decimal(10**shift))
-    divided, known = quotient.cast(result), sum_type(kind)
+    divided: Column = quotient.cast(result)
+    known = sum_type(kind)
     if known.precision <= dividend.precision:
         return divided
     return sf.when(_is_below(total, dividend, known), divided).otherwise(_long_division(total, count, kind))

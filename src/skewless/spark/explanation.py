@@ -22,6 +22,7 @@ _BY_SALT: Final = r"Exchange hashpartitioning\(.*\barray_position\(\[.*, (\d+)\)
 _EXCHANGE: Final = re.compile(f"{_BY_SLOT}|{_BY_WORKER}|{_BY_SALT}")
 _NAMED: Final = re.compile(r"\barray_position\(\[([-\d,]+)\]")
 _BY_KEY: Final = re.compile(r"Exchange hashpartitioning\((.*), (\d+)\)")
+_BY_NUMBER: Final = re.compile(rf"{_BY_KEY.pattern}, REPARTITION_BY_NUM")
 _LOOK_UP: Final = re.compile(r"(\w+(?:Join|Product)\w*)\b.*\bskewless_id#")
 _OF_LOOK_UP: Final = re.compile(r"Exchange hashpartitioning\(skewless_id#")  # where the table is not broadcast
 _ROUTE: Final = re.compile(r"\b(skewless_route\w*)\(")
@@ -34,7 +35,7 @@ _PLANNED: Final = re.compile(r"^MapInArrow (\w+)\((skewless_hash#)?", re.MULTILI
 _COUNTED: Final = re.compile(r"^\w*Aggregate\(keys=\[skewless_hash#", re.MULTILINE)  # the input may be a sample as well
 _REUSED: Final = re.compile(r"^ReusedExchange\b", re.MULTILINE)
 _WORKS: Final = {
-    "agg": re.compile(r"MapInArrow Work\("),
+    "agg": re.compile(r"MapInArrow (?:Whole)?Work\("),
     "stateful": re.compile(r"MapInArrow StatefulWork\("),
     "apply": re.compile(r"FlatMapGroupsInPandas \[skewless_(?:worker|slot)\w*#"),
     "over": re.compile(r"Window \[.*, \[[^\[\]]*\bskewless_slot#\d+[^\[\]]*\], \[[^\[\]]*\]$"),
@@ -45,6 +46,7 @@ _CHOSEN: Final = re.compile(r"\bskewless_(?:route|id|slot|worker)\w*[#(]")
 _CHANGED: Final = re.compile(r"AQEShuffleRead|Exchange|Coalesce")
 _NO_WORK: Final = re.compile(r"Project|Filter|Sort|AQEShuffleRead|\w+QueryStage|\w+ToRow|InMemory")
 _MERGE: Final = re.compile(r"(\w*Aggregate|MapInArrow|FlatMapGroupsInPandasWithState)\b")
+_WHOLE: Final = "none: workers have whole groups"
 _GATHERED: Final = re.compile(r"MapInArrow merge_gathered\(")
 _COMBINED: Final = re.compile(r"\w*Aggregate\(.*functions=\[(?!.*partial_collect_).*(?:partial|merge)_")
 _BUCKETED: Final = re.compile(r"FileScan .* Bucketed: (?:true|false \(disabled by query planner\))")
@@ -140,10 +142,16 @@ def _is_exchanged(plan: PhysicalPlan, work: int) -> bool:
 
 def _without_exchange(plan: PhysicalPlan, work: int, name: str) -> Operator:
     """Return an operator whose rows stay where they are: on purpose, if nothing chooses workers for them."""
-    findings = (("work", f"{_node_name(plan.nodes[work])}, in the tasks that read the rows"),)
+    working = _node_name(plan.nodes[work])
+    findings = (("work", f"{working}, in the tasks that read the rows"),)
     if name == "agg" and not _CHOSEN.search(plan.texts(plan.below(work))):
-        merge = _merged(plan, work)
-        return Operator(name=name, way=LOCAL, findings=(*findings, ("merge", merge)), problems=())
+        sent = next((plan.nodes[node] for node in plan.below(work) if not _NO_WORK.match(plan.nodes[node])), "")
+        merge = ("merge", _merged(plan, work))
+        if (by_key := _BY_NUMBER.match(sent)) is None:
+            return Operator(name=name, way=LOCAL, findings=(*findings, merge), problems=())
+        exchange = ("exchange", f"by key, {by_key[2]} workers")
+        hashed = (exchange, ("work", f"{working}, on the workers"), merge)
+        return Operator(name=name, way=HASHED, findings=hashed, problems=())
     problem = "the exchange by skewless is missing: its work gets rows as the input has them"
     return Operator(name=name, way="no exchange", findings=findings, problems=(problem,))
 
@@ -190,8 +198,7 @@ class _Finder:
             if name == "over":
                 findings.append(("carry", self._carried()))
             else:
-                whole = "none: workers have whole groups"
-                findings.append(("merge", _merged(self.plan, self.work) if name == "agg" else whole))
+                findings.append(("merge", _merged(self.plan, self.work) if name == "agg" else _WHOLE))
             between = self._between(self.work)
             if any(_CHANGED.match(self.plan.nodes[node]) for node in between):
                 self.problems.append("the partitions of the workers are changed before the work starts")
@@ -347,6 +354,8 @@ class _Finder:
 
 
 def _merged(plan: PhysicalPlan, work: int) -> str:
+    if plan.nodes[work].startswith("MapInArrow WholeWork("):
+        return _WHOLE
     above = [plan.nodes[node] for node in plan.above(work)]
     gathered = next((node for node in above if _GATHERED.match(node)), None)  # Spark only gathers below it
     merge = next((match[1] for node in above if (match := _MERGE.match(gathered or node))), "not found")

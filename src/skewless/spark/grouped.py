@@ -38,8 +38,10 @@ from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_nam
 from skewless.spark.native import aggregate_natively
 from skewless.spark.planning import (
     Learning,
+    even_task,
     is_comparable,
     key_hash,
+    own_plan,
     require_sample,
     require_teacher,
     salting_for,
@@ -48,7 +50,15 @@ from skewless.spark.route import arrival_column, worker_and_arrival, worker_colu
 from skewless.spark.routing import Routing, require_retry_guards
 from skewless.spark.salted_exchange import SLOT
 from skewless.spark.sampling import SAMPLE
-from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, require_single_owner, substreams_for
+from skewless.spark.stateful import (
+    ARRIVAL,
+    CLOCK,
+    PARTITION,
+    EventTime,
+    StatefulWork,
+    require_single_owner,
+    substreams_for,
+)
 from skewless.spark.versions import STREAMS_SINCE, require_pyspark
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory
@@ -81,8 +91,8 @@ def group(
     grouping : str or Grouping
         A name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
     ledger : str or Ledger
-        Directory or URI through which sources share what they learned, and which the observer reads. A stream needs
-        one of its own, unless Spark combines its functions itself; a batch job needs none.
+        Directory or URI through which workers tell what they know of the keys, and which the observer reads. A stream
+        has one of its own; without it, `"auto"` combines rows where they are read. A batch job needs none.
     learn_from : Plan or DataFrame, optional
         What is known of the keys in advance: a plan of `plan_keys`, or other rows with the same key columns, such as
         those of another day. A stream starts from it. Default: a batch job counts a sample of its own keys, so it reads
@@ -211,9 +221,12 @@ class Grouped:
         by_name = self._named(unnamed, named)
         if (native := self._native(by_name)) is not None:
             return native
-        if self._has_few_partials:
+        if self._cannot_plan:
             return replace(self, grouping=Local()).agg(*unnamed, **named)
         self._check()
+        plan = self._planned_now(by_name)
+        if plan is not None and plan.has_few_partials:
+            return replace(self, grouping=Local()).agg(*unnamed, **named)
         return Aggregation(
             df=self._watermarked(),
             keys=self.keys,
@@ -223,14 +236,24 @@ class Grouped:
             output_mode=self.output_mode,
             cost=self.cost,
             learning=self.learning,
+            plan=plan,
         ).result()
 
     @property
-    def _has_few_partials(self) -> bool:
-        """Whether auto knows that rows are best combined where they are."""
-        plan = self.learning.teacher
-        is_free = isinstance(self.grouping, Auto) and self.ledger is None and not self.df.isStreaming
-        return is_free and isinstance(plan, Plan) and plan.has_few_partials
+    def _cannot_plan(self) -> bool:
+        """Whether auto has no ledger to plan the micro-batches of a stream by."""
+        return isinstance(self.grouping, Auto) and self.df.isStreaming and self.ledger is None
+
+    def _planned_now(self, combiners: Mapping[str, Combiner]) -> Plan | None:
+        """Return the plan by which `auto` chooses the way of a batch job: the one at hand, or one that is made now."""
+        auto, keys = self.grouping, self.keys
+        is_free = isinstance(auto, Auto) and self.ledger is None and not self.df.isStreaming
+        if not isinstance(auto, Auto) or not is_free or not is_comparable(self.df, keys):
+            return None
+        # Other columns do not travel, so a row cannot take its turn by their content.
+        times = [] if self.windowing is None else [self.windowing.time]
+        read = dict.fromkeys([*keys, *(name for one in combiners.values() for name in one.columns), *times])
+        return own_plan(self.df.select(*map(quoted, read)), keys, even_task(auto, None), self.learning, self.seed)
 
     def explain(self, *unnamed: Combiner | Processor | Callable[..., Any], **named: Combiner) -> None:
         """Print which way `agg`, `stateful` or `apply` takes, for which reason, and what Spark's optimiser made of it.
@@ -257,12 +280,16 @@ class Grouped:
         if (native := self._native(combiners)) is not None:
             return combined_by_spark(combiners), native
         lines, routing = [combined_in_python(self.df, self._routing, combiners)], self._routing
-        if self._has_few_partials:
-            lines.append("auto: local, because the plan at hand shows that partials are few")
+        plan = None if self._cannot_plan else self._planned_now(combiners)
+        if self._cannot_plan:
+            lines.append("auto: local, because there is no ledger to plan by")
+        elif plan is not None and plan.has_few_partials:
+            lines.append("auto: local, because partials are few")
+        if len(lines) > 1:
             routing = replace(routing, grouping=Local())
-        result = self.agg(**combiners)
-        lines.append(str(Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning)))
-        return "\n".join(lines), result
+        known = self if plan is None else replace(self, learning=replace(self.learning, teacher=plan))
+        spreading = Spreading(df=self.df, keys=self.keys, routing=routing, learning=self.learning, plan=plan)
+        return "\n".join([*lines, str(spreading)]), known.agg(**combiners)
 
     def _explained_whole(self, work: Processor | Callable[..., Any]) -> tuple[str, DataFrame]:
         """Return the choice that `stateful` or `apply` makes, and a result like theirs, which cannot run."""
@@ -421,6 +448,7 @@ class Grouped:
             ARRIVAL,
             HASH,
             sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
+            sf.spark_partition_id().cast("bigint").alias(PARTITION),
             *(column.alias(f"skewless_id_{number}") for number, column in enumerate(own.values())),
         )
         fields = [*(self.df.schema[key] for key in self.keys), *columns_of(processor, "output")]

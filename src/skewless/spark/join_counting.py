@@ -245,12 +245,13 @@ class Counting:
 
     def _enough(self, sample: float) -> _Seen:
         """Sample both sides; once more, if they are so small that the first sample tells little."""
-        sample = min(affordable(side.df, sample) for side in (self.left, self.right))
-        seen = self._drawn(sample)
+        wanted = _PLENTY * self.workers
+        seen = self._drawn(min(affordable(side.df, sample, wanted) for side in (self.left, self.right)))
+        sample = seen.sampled
         drawn = float(seen.totals[:2].sum() + seen.nulls.sum())
-        if drawn >= _ENOUGH * self.workers:
+        if sample == 1 or drawn >= _ENOUGH * self.workers:
             return seen
-        larger = sample * _PLENTY * self.workers / drawn if drawn else 1.0
+        larger = sample * wanted / drawn if drawn else 1.0
         return self._drawn(larger if larger < 0.5 else 1.0)
 
     def _drawn(self, sample: float) -> _Seen:

@@ -32,12 +32,14 @@ _SHORT: Final = (NumericType, DateType, TimestampType, TimestampNTZType, DayTime
 
 
 def exchanged(df: DataFrame, keys: Sequence[Column], plan: Plan, seed: int) -> DataFrame:
-    """Exchange rows as a plan says that has the homes of keys that Spark has.
+    """Exchange rows as a plan says that has the homes of keys that Spark has; as Spark does if no key leaves home.
 
     A retried task may see its rows in another order. Where Spark does not run all consumers again then, the turn of a
     row depends on its content alone; rows that are all alike stay together. Elsewhere it is random, unless the content
     is known to be as good: a random turn has to travel with the row.
     """
+    if not plan.moved:
+        return df.repartition(plan.workers, *keys)
     is_random = has_retry_guards(df.sparkSession)
     turn = content_hash(seed, plan.content) if is_random and plan.varies(df.columns) else turn_of(df, seed)
     return df.repartition(plan.workers, *keys, salt_of(keys, plan.salts(), turn))

@@ -35,6 +35,7 @@ from skewless.spark.versions import is_dataframe, to_table
 
 _MOST_WORKERS: Final = 1 << 16
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
+_TOLERATED: Final = 0.05  # overload that costs less than the merging of partials, which whole keys spare
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
 for _module in (
@@ -102,14 +103,8 @@ def repartition(
     own = [sf.col(quoted(key)) for key in keys]
     if n_workers == 1 or not is_comparable(df, keys):
         return df.repartition(n_workers, *own)
-    if isinstance(learn_from, Plan):
-        plan = learn_from.for_workers(n_workers, None)
-    else:
-        rows = df if learn_from is None else learn_from
-        plan = plan_now(rows, keys, _own_task(n_workers), sample, seed)
-    if not plan.moved:
-        return df.repartition(n_workers, *own)
-    return exchanged(df, identified(df, keys), plan, seed)
+    plan = own_plan(df, keys, _own_task(n_workers), Learning(teacher=learn_from, sample=sample), seed)
+    return exchanged(df, identified(df, keys), plan, seed) if plan.moved else df.repartition(n_workers, *own)
 
 
 def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: float = SAMPLE, seed: int = 0) -> Plan:
@@ -150,6 +145,13 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
             hint="cast the column to string, or to the collation UTF8_LCASE",
         )
     return plan_now(df, keys, _own_task(n_workers), sample, seed)
+
+
+def own_plan(df: DataFrame, keys: Sequence[str], task: Task, learning: Learning, seed: int) -> Plan:
+    """Return the plan at hand for the workers of a task, or make one now."""
+    if isinstance(learning.teacher, Plan):
+        return learning.teacher.for_workers(task.workers, task.salt)
+    return plan_now(df if learning.teacher is None else learning.teacher, keys, task, learning.sample, seed)
 
 
 def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed: int) -> Plan:
@@ -235,7 +237,7 @@ def salting_for(
         if isinstance(grouping, Key | Shuffle) or workers == 1:
             return Salting(workers=workers, seed=seed, spread=isinstance(grouping, Shuffle))
         if isinstance(grouping, Even):
-            task = even_task(grouping, seed)
+            task = even_task(grouping, int(make_salt(seed)))
             if not grouping.single_owner:
                 return Salting(workers=workers, seed=seed, table=plan_table(df, keys, task, learning, seed))
             n_ranges = substreams or RANGES_PER_WORKER * workers
@@ -258,15 +260,16 @@ def salting_for(
     )
 
 
-def even_task(grouping: Even, seed: int) -> Task:
-    """Return how a batch job is planned by `even`, or by `auto`."""
+def even_task(grouping: Even, salt: int | None) -> Task:
+    """Return how a batch job is planned by `even`, or by `auto`; without a salt, keys have the homes of Spark."""
     return Task(
         workers=grouping.n_workers,
-        salt=int(make_salt(seed)),
+        salt=salt,
         may_cut=not grouping.single_owner,
         capacities=grouping.capacities,
         slack=grouping.slack,
         worthwhile=grouping.worthwhile if isinstance(grouping, Auto) else 0.0,
+        tolerated=_TOLERATED if isinstance(grouping, Auto) and salt is None else 0.0,
     )
 
 

@@ -14,6 +14,7 @@ SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
 
 _MOST_ROWS: Final = 1 << 22  # that a sample should have: some 100 MB
+_NEARLY_ALL: Final = 0.5  # of the rows: then all of them can be taken
 _LEAST_BYTES: Final = 8  # of a row, where Spark knows the size of an input only
 _NODE: Final = re.compile(
     r"([ :+-]*).*\bStatistics\(sizeInBytes=([\d.E+]+) ([KMGTPE]?)i?B(?:, rowCount=([\d.E+]+))?", re.DOTALL
@@ -40,12 +41,23 @@ def sampled(df: DataFrame, columns: Mapping[str, Column], sample: float, seed: i
     return rows.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def affordable(df: DataFrame, sample: float) -> float:
+def affordable(df: DataFrame, sample: float, wanted: int = 0) -> float:
     """Return the fraction of the rows to sample: what was asked for, or less of an input that is very large.
 
     The precision of a sample depends on its size, not on that of the input.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    sample : float
+        The fraction that was asked for.
+    wanted : int
+        Rows that the sample should have: of a small input, more is sampled.
     """
-    return min(sample, _MOST_ROWS / max(estimated_rows(df), 1.0))
+    rows = max(estimated_rows(df), 1.0)
+    larger = wanted / rows if rows > 1 else 0.0
+    return min(max(sample, larger if larger < _NEARLY_ALL else 1.0), _MOST_ROWS / rows)
 
 
 def estimated_rows(df: DataFrame) -> float:

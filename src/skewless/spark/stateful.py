@@ -36,8 +36,9 @@ from skewless.storage.state_store import KEEP, Before, Manifest, Place, StateSto
 
 ARRIVAL: Final = "skewless_arrival"
 CLOCK: Final = "skewless_clock"
+PARTITION: Final = "skewless_partition"
 
-_ADDED: Final = (ARRIVAL, HASH, CLOCK)
+_ADDED: Final = (ARRIVAL, HASH, CLOCK, PARTITION)
 _QUERY: Final = "sql.streaming.queryId"
 _PER_WORKER: Final = 32
 
@@ -89,14 +90,24 @@ class StatefulWork:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "work runs in a Spark task"  # noqa: S101 - PySpark's type allows None
-        worker, batch = context.partitionId(), micro_batch()
-        rows = self._collect(batches)
+        batch, rows = micro_batch(), self._collect(batches)
+        worker = self._worker(rows, context.partitionId())
         if self.store is None or batch is None:
             output = self._run_once(rows, worker)
         else:
             query = str(context.getLocalProperty(_QUERY))
             output = _MicroBatch(work=self, store=self.store, worker=worker, batch=batch, query=query).run(rows)
         yield from output.to_batches()
+
+    def _worker(self, rows: pa.Table, task: int) -> int:
+        """Return the worker that got these rows: not the task's number, if the task does the work of several."""
+        worker = int(rows[PARTITION][0].as_py()) if rows.num_rows else task
+        if worker != task and self.store is not None:
+            raise ConfigurationError(
+                f"task {task} does the work of worker {worker}: the result of stateful was coalesced",
+                hint="use repartition in place of coalesce",
+            )
+        return worker
 
     def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         """Return all rows in their order, with hashes as routers know them."""

@@ -260,9 +260,9 @@ class Computation:
 
     def _sums(self, combiner: Combiner, piece: str, carried: str, of: WindowSpec) -> _States:
         (column,) = combiner.columns
-        value, kind, extract = self._column(column), self._kind(column), _first
+        value, kind = self._column(column), self._kind(column)
+        extract = self._mean_of(kind) if isinstance(combiner, Mean) else _first
         if isinstance(combiner, Mean):
-            extract = self._mean_of(kind)
             value, kind = summed_for_mean(value, kind)
         aggregates = (sf.sum(value), sf.count(value))
         # With ANSI mode off a sum that does not fit is null, which is not the same as a sum of nothing.

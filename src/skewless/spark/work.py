@@ -111,12 +111,13 @@ class Work:
 
     def partials(self) -> Partials:
         """Make the accumulator of the rows."""
-        combiners, keys = {**self.combiners, ROWS: Count()}, self.keys
+        combiners, keys = dict(self.combiners), self.keys
         if self.time is not None:
             combiners[TIME] = Max(self.time)
             keys = (*keys, PANE)
         carried = [column for column in self.shown if column not in self.keys]
         if self.ledger is not None:
+            combiners[ROWS] = Count()
             carried.append(KEY_HASH)
         schema = self.inputs.append(pa.field(PANE, pa.int64()))
         return Partials(schema, keys, combiners, carried=carried, reads=self.reads)
@@ -124,7 +125,7 @@ class Work:
     @property
     def output_schema(self) -> pa.Schema:
         """The columns of the partials: those of keys, the latest time, and the states, each a column or all packed."""
-        return self._output(self.partials().states()).schema
+        return self._output(self._finished(self.partials())).schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partials = self.partials()
@@ -138,11 +139,14 @@ class Work:
         if is_idle:
             return
         start = time.perf_counter()
-        states = partials.states()
+        states = self._finished(partials)
         busy += time.perf_counter() - start
         if self.ledger is not None:
             self._report(states, busy)
         yield from self._output(states).to_batches()
+
+    def _finished(self, partials: Partials) -> pa.Table:
+        return partials.states()
 
     def _output(self, states: pa.Table) -> pa.Table:
         columns = {name: states[name] for name in self.outputs}
@@ -176,6 +180,14 @@ class Work:
         hashes = distinct[KEY_HASH].to_numpy().view(np.uint64)
         report = make_report(context.partitionId(), distinct.select(self.shown), tuples, hashes, busy, self.units)
         self.ledger.write_worker(micro_batch() or 0, report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeWork(Work):
+    """The same where all rows of a key are on one worker, and there is no window: it returns results."""
+
+    def _finished(self, partials: Partials) -> pa.Table:
+        return partials.results()
 
 
 def make_report(

@@ -78,6 +78,7 @@ def run(
     tuples: int | None,
     published: int | None = None,
     seeds: int = 1,
+    first_seed: int = 0,
     data: str = STAND_IN,
     merge_ms: float = 0.0,
     **about: int,
@@ -107,12 +108,20 @@ def run(
             ),
             tuples=tuples,
         )
-        for seed in range(seeds)
+        for seed in range(first_seed, first_seed + seeds)
     ]
     each = [_metrics(result, each_stands_for) for result in results]
     settings = {"stream": stream, "data": data, "grouping": grouping, "workers": workers, "sources": sources}
     yield from rows_of(
-        {**about, **settings, "queue": queue, "merge_ms": merge_ms, "tuples": n_tuples, "seeds": seeds},
+        {
+            **about,
+            **settings,
+            "queue": queue,
+            "merge_ms": merge_ms,
+            "tuples": n_tuples,
+            "seeds": seeds,
+            "first_seed": first_seed,
+        },
         {name: median(metrics[name] for metrics in each) for name in TITLES},
     )
 
@@ -136,6 +145,25 @@ def rows_of(about: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterator[
     for name, value in metrics.items():
         part = value / highest[name] if name in highest else _RATE / metrics["throughput"] / workers
         yield {**about, "metric": name, "value": value, "normalised": part}
+
+
+def medians(rows: Rows) -> Rows:
+    """Return the median over seeds where each has rows of its own.
+
+    >>> medians(Rows([{"first_seed": seed, "value": seed} for seed in range(3)]))
+    [{'value': 1}]
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        alike = {name: value for name, value in row.items() if name not in {"first_seed", "value", "normalised"}}
+        found.setdefault(repr(alike), []).append(row)
+    return Rows(
+        {
+            **{name: value for name, value in ones[0].items() if name != "first_seed"},
+            **{name: median(row[name] for row in ones) for name in ("value", "normalised") if name in ones[0]},
+        }
+        for ones in found.values()
+    )
 
 
 def curves(rows: Rows, metric: str, over: str) -> dict[str, dict[float, float]]:

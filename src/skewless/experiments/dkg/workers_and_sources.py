@@ -8,28 +8,37 @@ from typing import Final
 
 from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
 from skewless.experiments.checks import Check, ordered, within
-from skewless.experiments.dkg.simulations import BEST_FIRST, DKG, GROUPINGS, SHORT, TITLES, curves, run
+from skewless.experiments.dkg.simulations import BEST_FIRST, DKG, GROUPINGS, SHORT, TITLES, curves, medians, run
 from skewless.experiments.rows import Rows
 
 _WORKERS: Final = (10, 50, 100)
 _SOURCES: Final = (5, 10, 15, 20)
 
 
+_TUPLES: Final = 5_000_000
+
+
 def points(parameter: str, values: Sequence[int], preset: Preset) -> Iterator[Point]:
-    """Return the points of a sweep over one parameter."""
-    tuples = 300_000 if preset == "full" else 20_000
+    """Return the points of a sweep over one parameter; over workers the paper's four in full, DKG with three seeds.
+
+    A tuple that stands for many makes the clock of DKG coarse, and that hurts where a key has many workers.
+    """
     for value in values:
         for name in GROUPINGS:
-            yield {
-                "stream": "twitter-election",
-                "tuples": tuples,
-                "published": 5_000_000,
-                parameter: value,
-                "grouping": name,
-            }
+            in_full = preset == "full" and parameter == "workers" and name in BEST_FIRST
+            for seed in range(3 if in_full and name == DKG else 1):
+                yield {
+                    "stream": "twitter-election",
+                    "tuples": _TUPLES if in_full else 300_000 if preset == "full" else 20_000,
+                    "published": _TUPLES,
+                    parameter: value,
+                    "grouping": name,
+                    "first_seed": seed,
+                }
 
 
 def _expect_workers(rows: Rows) -> Iterator[Check]:
+    rows = medians(rows)
     latency, stddev, cost, _ = (curves(rows, metric, "workers") for metric in TITLES)
     for name in ("shuffle", "key", "partial_key"):
         change = max(latency[name].values()) / min(latency[name].values())
@@ -67,7 +76,7 @@ def _expect_order(rows: Rows, parameter: str, value: int) -> Iterator[Check]:
 
 def _one_more_a_minute(rows: Rows) -> str:
     """Return what more workers do to DKG in a closed loop."""
-    latency = curves(rows, "latency_ms", "workers")
+    latency = curves(medians(rows), "latency_ms", "workers")
     dkg, pkg = latency[DKG], latency["partial_key"]
     times = ", ".join(f"{dkg[workers] / 1_000:,.0f} s with {workers} workers" for workers in _WORKERS)
     return (
@@ -92,6 +101,7 @@ def _routers(rows: Rows) -> str:
 
 
 def _compare(parameter: str, values: Sequence[int], rows: Rows) -> Iterator[Number]:
+    rows = medians(rows)
     for metric in ("throughput", "stddev", "dist_cost"):
         for value in values:
             found = rows.by("grouping", "value", metric=metric, **{parameter: value})
@@ -101,7 +111,13 @@ def _compare(parameter: str, values: Sequence[int], rows: Rows) -> Iterator[Numb
 
 def _panels(parameter: str) -> tuple[Panel, ...]:
     return tuple(
-        Panel(x=parameter, y="value", title=title, log_y=metric == "latency_ms", where={"metric": metric})
+        Panel(
+            x=parameter,
+            y="value",
+            title=title,
+            log_y=metric == "latency_ms",
+            where={"metric": metric, "first_seed": (0, None)},
+        )
         for metric, title in TITLES.items()
     )
 
@@ -110,7 +126,8 @@ EXPERIMENTS: Final = {
     "dkg-figure-12": Experiment(
         title="More workers",
         claim="With 68 % of all tuples of one key, more workers change next to nothing: latency stays as it was, of "
-        "DKG it grows a little but stays below PKG; stddev falls for all; dist_cost is high for SG alone.",
+        "DKG it grows a little but stays below PKG; stddev falls for all; dist_cost is high for SG alone. (The "
+        "paper's four are in full size, all others have 300,000 tuples.)",
         points=partial(points, "workers", _WORKERS),
         run=run,
         expect=_expect_workers,
@@ -119,9 +136,11 @@ EXPERIMENTS: Final = {
         source="section 5.5, Figure 12",
         deviates={
             "latency of DKG grows a little with the workers": _one_more_a_minute,
-            **{f"latency, {workers} workers: SG < DKG < PKG < KG": _one_more_a_minute for workers in _WORKERS[1:]},
+            f"latency, {_WORKERS[-1]} workers: SG < DKG < PKG < KG": _one_more_a_minute,
         },
-        full_only=frozenset({"dist_cost of SG is the highest, 50 workers"}),  # it grows with the number of tuples
+        full_only=frozenset(  # it takes many tuples, and a fine clock
+            {"dist_cost of SG is the highest, 50 workers", "latency, 50 workers: SG < DKG < PKG < KG"}
+        ),
     ),
     "dkg-figure-13": Experiment(
         title="More sources",

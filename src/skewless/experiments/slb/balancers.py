@@ -19,12 +19,10 @@ from skewless.streams.arrivals import Arrivals
 EVEN: Final = "even, single owner"
 CLB: Final = "correlation, printed"
 REDRAWN: Final = "universal_rebalancing, redrawn"
-ELASTIC: Final = "eager, 2 to 20 workers"
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     EVEN: {"single_owner": True},
     CLB: {"variant": "printed"},
     REDRAWN: {"variant": "redrawn"},
-    ELASTIC: {"start_workers": 2, "upper": 9_600, "lower": 6_400},  # around 80 % of the capacity of a worker in 10 s
 }
 """Settings of variants; the grouping is what precedes the comma."""
 MEASURED: Final = (
@@ -101,7 +99,7 @@ def simulate_windows(
         seed=seed,
         state=KeyedState(handoff=handoff),
     )
-    with _without_warnings():
+    with without_warnings():
         result = simulate(simulation, tuples=tuples)
     assert result.state is not None  # noqa: S101 - since the simulation has state
     return result, result.state
@@ -141,7 +139,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 @contextmanager
-def _without_warnings() -> Iterator[None]:
+def without_warnings() -> Iterator[None]:
     """Silence the warnings of `eager` about large substreams, which are the point here."""
     logging.disable(logging.WARNING)
     try:

@@ -84,24 +84,28 @@ function colour([cold, mid, hot], times) {
   return from.map((value, at) => Math.round(value + (to[at] - value) * share));
 }
 
+// A pixel for each load, then stretched by the browser: much less work than a colour for each pixel of the screen.
 export function heat(canvas, columns, picked) {
   const across = Math.max(1, columns.length), down = Math.max(1, ...columns.map((column) => column.heat.length));
-  const line = Math.max(1, Math.min(18, Math.floor(260 / down)));
+  const line = Math.max(1, Math.min(18, Math.floor(260 / down))), colours = palette();
+  const small = element("canvas", {width: across, height: down}), cells = new ImageData(across, down);
+  columns.forEach(({heat: loads}, at) => {
+    const fair = loads.reduce((sum, load) => sum + load, 0) / Math.max(1, loads.length);
+    loads.forEach((load, worker) => {
+      const [red, green, blue] = colour(colours, fair ? load / fair : 0), place = 4 * (worker * across + at);
+      cells.data[place] = red;
+      cells.data[place + 1] = green;
+      cells.data[place + 2] = blue;
+      cells.data[place + 3] = 255;
+    });
+  });
+  small.getContext("2d").putImageData(cells, 0, 0);
   canvas.width = Math.max(1, canvas.clientWidth);
   canvas.height = line * down;
-  const context = canvas.getContext("2d"), colours = palette();
-  const image = context.createImageData(canvas.width, canvas.height);
-  const fairs = columns.map((column) => column.heat.reduce((sum, load) => sum + load, 0) / Math.max(1, column.heat.length));
-  for (let px = 0; px < canvas.width; px++) {
-    const at = Math.min(across - 1, Math.floor(px * across / canvas.width)), column = columns[at];
-    if (!column) break;
-    column.heat.forEach((load, worker) => {
-      const [red, green, blue] = colour(colours, fairs[at] ? load / fairs[at] : 0);
-      for (let py = worker * line; py < (worker + 1) * line - (line > 4 ? 1 : 0); py++)
-        image.data.set([red, green, blue, 255], 4 * (py * canvas.width + px));
-    });
-  }
-  context.putImageData(image, 0, 0);
+  const context = canvas.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, canvas.width, canvas.height);
+  if (line > 4) for (let worker = 1; worker <= down; worker++) context.clearRect(0, worker * line - 1, canvas.width, 1);
   const at = columns.findIndex((column) => column.batch === picked);
   if (at >= 0) {
     context.strokeStyle = getComputedStyle(document.body).color;

@@ -10,17 +10,19 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from skewless.errors import ConfigurationError, QueryError, SetupError, StorageError
+from skewless.masking import is_secret
 from skewless.spark.deploy.packing import ENVIRONMENT, PYTHON, pack_package
 from skewless.storage.batch_directory import absolute
 
@@ -67,10 +69,22 @@ def make_session(master: str, *, name: str = "skewless", archive: str | None = N
         chosen = here | chosen
     else:
         chosen["spark.archives"] = ",".join(_archives(archive, chosen.get("spark.archives")))
+    _start_java(master, chosen)
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _start_java(master: str, settings: Mapping[str, str]) -> None:
+    """Start Java without the settings that are secret, if there are any; Spark then gets all of them over a socket.
+
+    PySpark writes the settings of a session into the command line of Java, which all users of a machine can read.
+    """
+    open_ones = {name: value for name, value in settings.items() if not is_secret(name, value)}
+    if len(open_ones) < len(settings):
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll([*open_ones.items()])
+        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no other way
 
 
 def ship(spark: SparkSession) -> None:
