@@ -1,13 +1,17 @@
-"""Makes the labelled set of event logs anew: runs every job of `spark_jobs.py` on the installed PySpark.
+"""Makes labelled sets of event logs: runs every job of `spark_jobs.py`, or of a seed, on the installed PySpark.
 
-    PYTHONPATH=tests python -m doctor.make_logs tests/doctor/logs   # with PySpark 4.3, and again with 3.5
+    PYTHONPATH=tests python -m doctor.make_logs tests/doctor/logs [JOB …]   # with PySpark 4.3, and again with 3.5
+    PYTHONPATH=tests python -m doctor.make_logs tests/doctor/drawn --seed 7 [JOB …]
 
-Writes `<version>/<job>`, a file or a folder, as Spark names and compresses it. Names of machines, users and paths are
-taken out, and what the doctor does not look at; the events are otherwise Spark's own. Takes about two minutes.
+Without a seed it writes `<version>/<job>`, a file or a folder, as Spark names and compresses it. With one it writes
+`seed-<seed>-<version>/<job>.zstd`, of the jobs of `drawn_jobs.py`. Names of machines, users and paths are taken out,
+and what the doctor does not look at; the events are otherwise Spark's own. Takes two minutes, or half an hour with a
+seed: these jobs sleep longer, so that a busy machine hardly shows, and wait while it is too busy.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -20,15 +24,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
+from threading import Event, Thread
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
+from doctor.drawn_jobs import drawn_jobs
 from doctor.spark_jobs import JOBS, Job, warm_up
 
 CORES = 4
 CODECS = ["zstd", "lz4", "snappy", "zstd"]  # in turn
+MOST_SLOWDOWN = 12.0
 SCRATCH = "/scratch"
 PROPERTIES = re.compile(
     r"spark\.(app\.name|master|task\.cpus|sql\.(shuffle|adaptive|files|auto|execution|streaming).*)|sql\..*"
@@ -38,10 +47,23 @@ UNUSED = {"ResourceProfileAdded", "BlockManagerAdded", "StageExecutorMetrics"}
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
-def main(target: Path, only: list[str]) -> None:
+def main() -> None:
+    asked = argparse.ArgumentParser()
+    asked.add_argument("target", type=Path)
+    asked.add_argument("jobs", nargs="*")
+    asked.add_argument("--seed", type=int)
+    options = asked.parse_args()
     path = str(Path(__file__).parents[1])
     os.environ.update(PYTHONPATH=path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")  # for executors
     version = ".".join(pyspark.__version__.split(".")[:2])
+    if options.seed is None:
+        make_first(options.target, version, options.jobs)
+    else:
+        make_drawn(options.target / f"seed-{options.seed}-{version}", options.seed, options.jobs)
+
+
+def make_first(target: Path, version: str, only: list[str]) -> None:
+    """Make the logs on which the doctor was written."""
     for number, (name, job) in enumerate(JOBS.items()):
         if not only or name in only:
             with tempfile.TemporaryDirectory() as scratch:
@@ -51,8 +73,80 @@ def main(target: Path, only: list[str]) -> None:
     (target / "labels.json").write_text(json.dumps(labels, indent=1) + "\n")
 
 
-def make(scratch: Path, target: Path, name: str, job: Job, codec: str) -> None:
-    """Run one job, and write its log without what is private."""
+def make_drawn(target: Path, seed: int, only: list[str]) -> None:
+    """Make the logs of a seed, and write down what is true of each, as soon as it is made."""
+    labels_of = target / "labels.json"
+    for name, job in drawn_jobs(seed).items():
+        if only and name not in only:
+            continue
+        began_ms, content = make_undisturbed(name, job)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / f"{name}.zstd").write_bytes(pa.Codec("zstd", 19).compress(content, asbytes=True))
+        labels = json.loads(labels_of.read_text()) if labels_of.exists() else {}
+        label = {"operator": job.operator, "cause": job.cause, "keys": job.keys, "stages": worked(content, began_ms)}
+        labels[name] = label if job.operator else {}
+        labels_of.write_text(json.dumps(dict(sorted(labels.items())), indent=1) + "\n")
+
+
+def make_undisturbed(name: str, job: Job) -> tuple[int, bytes]:
+    """Run a job until the machine had time for it: on one that has none, tasks of one size take any time.
+
+    Whether it had is measured beside the job, and by nothing in the log.
+    """
+    while True:
+        while (times := slowdown()) > MOST_SLOWDOWN:
+            sys.stderr.write(f"{name} waits: work takes {times:.1f} times as long as it should\n")
+            time.sleep(20)
+        with tempfile.TemporaryDirectory() as scratch, watched() as samples:
+            began_ms = make(Path(scratch), Path(scratch) / "made", name, job, "")
+            content = (Path(scratch) / "made" / f"{name}.log").read_bytes()
+        if median(samples) <= MOST_SLOWDOWN:
+            return began_ms, content
+        sys.stderr.write(f"{name} again: work took {median(samples):.1f} times as long as it should\n")
+
+
+def slowdown(seconds: float = 0.05) -> float:
+    """Return how many times as long as on an idle machine some work takes."""
+    began, used = time.monotonic(), time.thread_time()
+    while time.thread_time() - used < seconds:
+        pass
+    return (time.monotonic() - began) / seconds
+
+
+@contextmanager
+def watched() -> Iterator[list[float]]:
+    """Measure, now and again, how much the machine has to do."""
+    samples, done = [1.0], Event()
+
+    def sample() -> None:
+        while not done.wait(1.0):
+            samples.append(slowdown(0.01))
+
+    beside = Thread(target=sample, daemon=True)
+    beside.start()
+    try:
+        yield samples
+    finally:
+        done.set()
+        beside.join()
+
+
+def worked(log: bytes, began_ms: int) -> list[int]:
+    """Return the stages in which the job did its work, by the longest task of each: work is sleep, and long.
+
+    More than one of a stream, and where the machine was busy in the wrong moment; the operator tells them apart.
+    """
+    longest: dict[int, int] = {}
+    for event in map(json.loads, log.splitlines()):
+        info = event.get("Task Info")
+        if event["Event"] == "SparkListenerTaskEnd" and info["Launch Time"] >= began_ms:
+            stage, time_ms = event["Stage ID"], info["Finish Time"] - info["Launch Time"]
+            longest[stage] = max(longest.get(stage, 0), time_ms)
+    return sorted(stage for stage, time_ms in longest.items() if time_ms >= max(longest.values()) / 2)
+
+
+def make(scratch: Path, target: Path, name: str, job: Job, codec: str) -> int:
+    """Run one job, and write its log without what is private; return when it began, in milliseconds since 1970."""
     for old in target.glob(f"{name}*"):
         if old.name.partition(".")[0] == name:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -67,20 +161,22 @@ def make(scratch: Path, target: Path, name: str, job: Job, codec: str) -> None:
         "spark.eventLog.compress": str(bool(codec)).lower(),
         "spark.eventLog.compression.codec": codec or "zstd",
         "spark.executor.memory": "512m",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
-    with two_hosts(scratch) if name == "slow_host" else local() as master:
+    with two_hosts(scratch) if job.hosts == 2 else local() as master:
         for setting, value in settings.items():
             builder = builder.config(setting, value)
         spark = builder.master(master).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        if name == "slow_host":
+        if job.hosts == 2:
             wait_for_executors(spark)
+            spark.range(0, 64, 1, 16).groupBy("id").count().write.format("noop").mode("overwrite").save()
         if job.python:
             warm_up(spark)
-        began = time.monotonic()
+        began = time.time()
         job.run(spark, work)
-        sys.stderr.write(f"\n{name}: {time.monotonic() - began:.1f} s\n")
+        sys.stderr.write(f"\n{name}: {time.time() - began:.1f} s\n")
         jvm: Any = spark._jvm  # noqa: SLF001 - for Spark's own framing of blocks
         conf = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001
         compress = jvm.org.apache.spark.io.CompressionCodec.createCodec(conf, codec) if codec else None
@@ -95,6 +191,7 @@ def make(scratch: Path, target: Path, name: str, job: Job, codec: str) -> None:
             if content:
                 content = recompress(jvm, compress, content, scratch)
             new.write_bytes(content)
+    return int(1_000 * began)
 
 
 def recompress(jvm: Any, codec: Any, content: bytes, scratch: Path) -> bytes:
@@ -216,4 +313,4 @@ def wait_for_executors(spark: SparkSession) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

@@ -44,6 +44,10 @@ class Job:
         Settings of Spark.
     python : bool
         Whether it needs Python workers.
+    keys : tuple of str
+        The columns by which its rows are grouped, where they are the problem.
+    hosts : int
+        Hosts that it runs on; the second of two is slow.
     """
 
     run: Callable[[SparkSession, Path], object]
@@ -51,6 +55,8 @@ class Job:
     cause: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     python: bool = False
+    keys: tuple[str, ...] = ()
+    hosts: int = 1
 
 
 def rows(spark: SparkSession, key: str, n: int = ROWS) -> DataFrame:
@@ -220,7 +226,7 @@ JOBS = {
     "gzip_uneven": Job(gzipped([60] * 7 + [1_000]), "scan", "unsplittable input", SPLITS),
     "few": Job(few, "write", "few partitions", PLAIN),
     "one": Job(one, "scan", "few partitions", PLAIN),
-    "slow_host": Job(on_hosts, "Python group map", "slow host", PLAIN | {SHUFFLE: "16"}, python=True),
+    "slow_host": Job(on_hosts, "Python group map", "slow host", PLAIN | {SHUFFLE: "16"}, python=True, hosts=2),
     "even_aggregate": Job(aggregate(EVEN), settings=PLAIN),
     "even_join": Job(joined("concat('k', id % 97)", "inner"), settings=NO_BROADCAST | {SHUFFLE: "4"}),
     "even_window": Job(windowed(EVEN), settings=STATIC),
