@@ -26,7 +26,7 @@ from skewless.salting.join_planner import JoinType, cuts_of
 from skewless.spark.join_counting import Counting, key_columns
 from skewless.spark.join_sides import sides_of
 from skewless.spark.joining import Joining, is_broadcast
-from skewless.spark.physical_plan import read_plan
+from skewless.spark.physical_plan import printed_plan, read_plan
 
 pytestmark = pytest.mark.spark
 
@@ -221,7 +221,7 @@ def is_plain(joined: DataFrame) -> bool:
 
 def test_what_is_left_to_spark(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     left, right = skewed(spark, rows=2_000)
-    assert is_broadcast(left.join(right, "k"))
+    assert is_broadcast(printed_plan(left.join(right, "k"), "simple"))
     assert is_plain(join(left, right, "k", workers=8))
     spark.conf.set(THRESHOLD, "-1")
     try:

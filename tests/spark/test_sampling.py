@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skewless import plan_keys
 from skewless.spark import sampling
-from skewless.spark.sampling import affordable, estimated_rows, rows_of_inputs, sampled
+from skewless.spark.physical_plan import printed_plan
+from skewless.spark.sampling import affordable, rows_of_inputs, sampled
 from skewless.spark.versions import to_table
 
 pytestmark = pytest.mark.spark
 
 
+def inputs_of(df: DataFrame) -> list[float]:
+    return rows_of_inputs(printed_plan(df, "cost"))
+
+
 def test_spark_knows_how_many_rows_there_are(spark: SparkSession) -> None:
     df = spark.range(60_000)
-    assert estimated_rows(df.withColumn("k", sf.col("id") % 7).where("k > 2")) == 60_000
-    assert estimated_rows(df.join(spark.range(10), "id")) == 60_000  # not their product
-    assert affordable(df, 0.02) == 0.02
-    assert affordable(df, 0.02, wanted=6_000) == 0.1
-    assert affordable(df, 0.02, wanted=50_000) == 1.0
-    assert affordable(spark.createDataFrame([(1,)], "k int").rdd.toDF(), 0.02, wanted=9) == 0.02, "Spark knows nothing"
+    assert inputs_of(df.withColumn("k", sf.col("id") % 7).where("k > 2")) == [60_000]
+    assert inputs_of(df.join(spark.range(10), "id")) == [60_000, 10]
+    assert inputs_of(spark.createDataFrame([(1,)], "k int").rdd.toDF()) == [0], "Spark knows nothing"
+
+
+def test_small_inputs_are_sampled_more_if_all_of_them_are_known_to_be_small() -> None:
+    assert affordable([60_000], 0.02) == 0.02
+    assert affordable([60_000, 10], 0.02, wanted=6_000) == 0.1
+    assert affordable([60_000], 0.02, wanted=50_000) == 1.0
+    assert affordable([60_000, 0], 0.02, wanted=50_000) == 0.02
+    assert affordable([], 0.02, wanted=9) == affordable([0], 0.02, wanted=9) == 0.02
 
 
 def test_a_large_input_is_sampled_less(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,14 +55,14 @@ def test_columns_of_a_sample(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("", 0.0),
-        ("== Optimized Logical Plan ==\nLogicalRDD [a#1], false, Statistics(sizeInBytes=8.0 EiB)", 0.0),
+        ("", []),
+        ("== Optimized Logical Plan ==\nLogicalRDD [a#1], false, Statistics(sizeInBytes=8.0 EiB)", [0.0]),
         (
             "== Optimized Logical Plan ==\nRelation [a#1] csv, Statistics(sizeInBytes=1.0 GiB)\n\n== Physical Plan ==",
-            2**27,
+            [2**27],
         ),
-        ("== Optimized Logical Plan ==\nRange (0, 9), Statistics(sizeInBytes=72.0 B, rowCount=1.2E+9)", 1.2e9),
+        ("== Optimized Logical Plan ==\nRange (0, 9), Statistics(sizeInBytes=72.0 B, rowCount=1.2E+9)", [1.2e9]),
     ],
 )
-def test_sizes_that_spark_prints(text: str, rows: float) -> None:
+def test_sizes_that_spark_prints(text: str, rows: list[float]) -> None:
     assert rows_of_inputs(text) == rows

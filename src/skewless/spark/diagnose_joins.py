@@ -9,6 +9,7 @@ from skewless.errors import require_at_least
 from skewless.spark.join_counting import plan_join
 from skewless.spark.join_sides import On, has_one_name, join_type, sides_of
 from skewless.spark.joining import Joining, is_broadcast
+from skewless.spark.physical_plan import printed_plan
 from skewless.spark.sampling import SAMPLE
 
 
@@ -54,4 +55,4 @@ def diagnose_join(
     one, two = sides_of(left, right, on)
     plain = Joining(left=one, right=two, how=join_type(how), one_name=has_one_name(on)).plain()
     name = ", ".join(one.on) if label is None else label
-    return diagnose_plan(plan, label=name, top=top, broadcasts=is_broadcast(plain))
+    return diagnose_plan(plan, label=name, top=top, broadcasts=is_broadcast(printed_plan(plain, "simple")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,9 +21,10 @@ from skewless.salting.slots import landings_of_salts
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
+from skewless.spark.physical_plan import printed_plan
 from skewless.spark.plan_exchange import content_columns, content_hash
 from skewless.spark.planning import key_text, require_sample, workers_of
-from skewless.spark.sampling import SAMPLE, affordable, sampled
+from skewless.spark.sampling import SAMPLE, affordable, rows_of_inputs, sampled
 from skewless.spark.versions import to_table
 
 MAX_COPIES: Final = 1.0
@@ -128,14 +130,14 @@ def key_columns(side: Side) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Seen:
-    """What was seen of the keys of both sides; rows as they were drawn, not scaled up.
+    """What was seen of both sides, and of the keys that may matter to a worker; rows as they were drawn, not scaled up.
 
     Parameters
     ----------
     sampled : float
         Fraction of the rows that were looked at.
     hashes, key_hashes : array of int
-        Spark's `xxhash64` and `hash` of keys: all keys of a sample, or the largest of all keys.
+        Spark's `xxhash64` and `hash` of these keys.
     names : array of bytes
         The keys as text.
     rows : array of float, of shape (2, keys)
@@ -163,7 +165,7 @@ class _Seen:
     @property
     def homes(self) -> NDArray[np.int64]:
         """The worker to which each key hashes."""
-        return landings_of_salts(np.zeros(self.hashes.size, np.int64), self.key_hashes, self.totals.shape[1])
+        return _homes(self.key_hashes, self.totals.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +184,8 @@ class Counting:
         The number of workers.
     seed : int
         Seed of the samples.
+    inputs : sequence of float, optional
+        Rows of each input of both sides, see `rows_of_inputs`. Default: Spark is asked.
     """
 
     left: Side
@@ -190,17 +194,17 @@ class Counting:
     cuts: Cuts
     workers: int
     seed: int
+    inputs: Sequence[float] | None = None
 
     def plan(self, sample: float, max_copies: float) -> JoinPlan:
         """Count, and plan."""
         seen = self._all() if sample == 1 else self._enough(sample)
-        hot = self._hot(seen)
-        target, homes = self._target(seen), seen.homes
-        exact, is_known = self._exact(seen, hot, target)
+        target, homes = self._target(seen.totals, seen.sampled), seen.homes
+        exact, is_known = self._exact(seen, target)
         others = seen.totals.copy()
         others[:2] /= seen.sampled
         keys = []
-        for number, rows in zip(hot[is_known].tolist(), exact.T[is_known], strict=True):
+        for number, rows in zip(np.flatnonzero(is_known).tolist(), exact.T[is_known], strict=True):
             if float(cost(rows[0], rows[1], self.how)) < _WORTH_NAMING * target:
                 continue
             drawn, home = seen.rows[:, number], homes[number]
@@ -232,21 +236,25 @@ class Counting:
             other_right=tuple(right.tolist()),
             other_made=tuple((max(0.0, float(others[2].sum())) / seen.sampled**2 * weights).tolist()),
             keys=tuple(sorted(keys, key=lambda key: -float(cost(key.left, key.right, self.how)))),
-            left_content=self._content(seen, hot, 0),
-            right_content=self._content(seen, hot, 1),
+            left_content=self._content(seen, 0),
+            right_content=self._content(seen, 1),
         ).planned()
 
-    def _content(self, seen: _Seen, hot: NDArray[np.int64], side: int) -> tuple[str, ...]:
+    def _content(self, seen: _Seen, side: int) -> tuple[str, ...]:
         """Return the columns whose content chooses among pieces as evenly as chance would, if it does."""
-        drawn = np.append(seen.rows[side, hot], seen.nulls[side])
-        varieties = np.append(seen.varieties[side, hot], seen.null_varieties[side])
+        drawn = np.append(seen.rows[side], seen.nulls[side])
+        varieties = np.append(seen.varieties[side], seen.null_varieties[side])
         is_enough = varieties >= np.minimum(VARIETY * self.workers, _ALIKE * drawn)
         return content_of((self.left, self.right)[side]) if bool(is_enough.all()) else ()
 
     def _enough(self, sample: float) -> _Seen:
         """Sample both sides; once more, if they are so small that the first sample tells little."""
-        wanted = _PLENTY * self.workers
-        seen = self._drawn(min(affordable(side.df, sample, wanted) for side in (self.left, self.right)))
+        inputs, wanted = self.inputs, _PLENTY * self.workers
+        if inputs is None:
+            inputs = [
+                rows for side in (self.left, self.right) for rows in rows_of_inputs(printed_plan(side.df, "cost"))
+            ]
+        seen = self._drawn(affordable(inputs, sample, wanted))
         sample = seen.sampled
         drawn = float(seen.totals[:2].sum() + seen.nulls.sum())
         if sample == 1 or drawn >= _ENOUGH * self.workers:
@@ -270,24 +278,31 @@ class Counting:
         null_varieties = varieties_of(nulls, ones_of((~is_left)[~has_key], content[~has_key], 2))
         rows, is_left, content = rows.filter(pa.array(has_key)), is_left[has_key], content[has_key]
         hashes, first, groups = np.unique(rows[_HASH].to_numpy(), return_index=True, return_inverse=True)
+        key_hashes = rows[_KEY_HASH].to_numpy()[first].astype(np.int64)
         counts = np.stack([np.bincount(groups, which, hashes.size).astype(np.float64) for which in (is_left, ~is_left)])
-        described = rows.select([_KEY_HASH, _NAME]).take(first)
-        ones = [ones_of(groups[which], content[which], hashes.size) for which in (is_left, ~is_left)]
-        seen = _Seen(
+        homes = _homes(key_hashes, self.workers)
+        totals = np.stack(
+            [np.bincount(homes, amounts, self.workers) for amounts in (*counts, counts[0] * counts[1])]
+        ).astype(np.float64)
+        hot = self._hot(hashes, counts, totals, sample)
+        numbers = np.full(hashes.size, -1)
+        numbers[hot] = np.arange(hot.size)
+        groups = numbers[groups]
+        ones = [
+            ones_of(groups[which], content[which], hot.size)
+            for which in (is_left & (groups >= 0), ~is_left & (groups >= 0))
+        ]
+        return _Seen(
             sampled=sample,
-            hashes=hashes,
-            key_hashes=described[_KEY_HASH].to_numpy().astype(np.int64),
-            names=np.array(described[_NAME].to_pylist(), dtype=np.object_),
-            rows=counts,
-            totals=np.zeros((3, self.workers)),
+            hashes=hashes[hot],
+            key_hashes=key_hashes[hot],
+            names=np.array(rows[_NAME].take(first[hot]).to_pylist(), dtype=np.object_),
+            rows=counts[:, hot],
+            totals=totals,
             nulls=nulls,
-            varieties=np.stack([varieties_of(*side) for side in zip(counts, ones, strict=True)]),
+            varieties=np.stack([varieties_of(*side) for side in zip(counts[:, hot], ones, strict=True)]),
             null_varieties=null_varieties,
         )
-        homes = seen.homes
-        for number, amounts in enumerate((*counts, counts[0] * counts[1])):
-            seen.totals[number] = np.bincount(homes, amounts, self.workers)
-        return seen
 
     def _all(self) -> _Seen:
         """Count all keys natively, and return the largest; nothing on the driver grows with the number of keys."""
@@ -310,15 +325,18 @@ class Counting:
                 totals[:, row[_HOME]] = row[1:]
         costs = pairs + sf.col(_LEFT) + sf.col(_RIGHT)
         largest = counts.where(sf.col(_HASH).isNotNull()).orderBy(costs.desc(), _HASH).limit(self._most).collect()
+        hashes = np.array([row[_HASH] for row in largest], dtype=np.int64)
+        rows = np.array([[row[_LEFT], row[_RIGHT]] for row in largest]).reshape(-1, 2).T
+        hot = self._hot(hashes, rows, totals, 1.0)
         return _Seen(
             sampled=1.0,
-            hashes=np.array([row[_HASH] for row in largest], dtype=np.int64),
-            key_hashes=np.array([row[_KEY_HASH] for row in largest], dtype=np.int64),
-            names=np.array([row[_NAME] for row in largest], dtype=np.object_),
-            rows=np.array([[row[_LEFT], row[_RIGHT]] for row in largest]).reshape(-1, 2).T,
+            hashes=hashes[hot],
+            key_hashes=np.array([largest[number][_KEY_HASH] for number in hot.tolist()], dtype=np.int64),
+            names=np.array([largest[number][_NAME] for number in hot.tolist()], dtype=np.object_),
+            rows=rows[:, hot],
             totals=totals,
             nulls=nulls,
-            varieties=np.zeros((2, len(largest))),
+            varieties=np.zeros((2, hot.size)),
             null_varieties=np.zeros(2),
         )
 
@@ -339,33 +357,32 @@ class Counting:
         """The number of keys that may be named."""
         return max(_FEWEST_NAMED, _NAMED_PER_WORKER * self.workers)
 
-    def _hot(self, seen: _Seen) -> NDArray[np.int64]:
+    def _hot(
+        self, hashes: NDArray[np.int64], rows: NDArray[np.float64], totals: NDArray[np.float64], sampled: float
+    ) -> NDArray[np.int64]:
         """Return the numbers of the largest keys that may matter to a worker, in the order of their hashes."""
-        unseen = 0.0 if seen.sampled == 1 else 1.0  # a key may have rows that are not in the sample
-        left, right = (seen.rows + unseen) / seen.sampled
+        unseen = 0.0 if sampled == 1 else 1.0  # a key may have rows that are not in the sample
+        left, right = (rows + unseen) / sampled
         costs = np.asarray(cost(left, right, self.how), dtype=np.float64)
-        largest = np.lexsort((seen.hashes, -costs))[: self._most]
-        hot = largest[costs[largest] >= _HOT * self._target(seen)]
-        return hot[np.argsort(seen.hashes[hot])]
+        large = np.flatnonzero(costs >= _HOT * self._target(totals, sampled))
+        largest = large[np.lexsort((hashes[large], -costs[large]))][: self._most]
+        return largest[np.argsort(hashes[largest])]
 
-    def _target(self, seen: _Seen) -> float:
-        left, right, pairs = seen.totals
-        sampled = seen.sampled
+    def _target(self, totals: NDArray[np.float64], sampled: float) -> float:
+        left, right, pairs = totals
         return (
             float(costs_of_others(left / sampled, right / sampled, pairs / sampled**2, self.how).sum()) / self.workers
         )
 
-    def _exact(
-        self, seen: _Seen, hot: NDArray[np.int64], target: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _exact(self, seen: _Seen, target: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the rows of hot keys on both sides, counted on a side where the sample is not precise enough.
 
         And which of the keys were not just met by chance.
         """
-        drawn = seen.rows[:, hot]
+        drawn = seen.rows
         rows = drawn / seen.sampled
-        if seen.sampled == 1 or not hot.size:
-            return rows, np.ones(hot.size, dtype=bool)
+        if seen.sampled == 1 or not seen.hashes.size:
+            return rows, np.ones(seen.hashes.size, dtype=bool)
         pending = {0: self.left, 1: self.right}
         while pending:  # the less precise side first: it may show that the other does not matter
             shares = np.asarray(cost(rows[0] + 1, rows[1] + 1, self.how)) / target
@@ -373,8 +390,8 @@ class Counting:
             worst = max(pending, key=lambda number: mistaken[number])
             if mistaken[worst] <= _PRECISE:
                 break
-            counted = self._counted(pending.pop(worst), seen.hashes[hot].tolist())
-            rows[worst] = [counted.get(hashed, 0.0) for hashed in seen.hashes[hot].tolist()]
+            counted = self._counted(pending.pop(worst), seen.hashes.tolist())
+            rows[worst] = [counted.get(hashed, 0.0) for hashed in seen.hashes.tolist()]
         return rows, (drawn.max(axis=0) >= _CERTAIN) | (not pending)
 
     def _counted(self, side: Side, hashes: list[int]) -> dict[int, float]:
@@ -382,6 +399,11 @@ class Counting:
         rows = side.df.where(side.has_key).select(sf.xxhash64(*side.columns).alias(_HASH))
         own = rows.where(f"{_HASH} IN ({', '.join(map(str, hashes))})")  # a literal per call is slow to send
         return {row[_HASH]: float(row["count"]) for row in own.groupBy(_HASH).count().collect()}
+
+
+def _homes(key_hashes: NDArray[np.int64], workers: int) -> NDArray[np.int64]:
+    """Return the worker to which each key hashes, with a salt of 0."""
+    return landings_of_salts(np.zeros(key_hashes.size, np.int64), key_hashes, workers)
 
 
 def _even(rows: NDArray[np.float64], sample: float) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 from typing import Final
 
@@ -71,7 +71,7 @@ class Side:
     original: DataFrame
     on: tuple[str, ...]
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The columns under unique names: those that Spark cannot tell apart, or that are like ours, get others."""
         spark, columns = self.original.sparkSession, self.original.columns
@@ -82,17 +82,17 @@ class Side:
             for number, name in enumerate(columns)
         ]
 
-    @property
+    @cached_property
     def renamed_on(self) -> list[str]:
         """The key columns under these names."""
         return [self.names[self.original.columns.index(key)] for key in self.on]
 
-    @property
+    @cached_property
     def types(self) -> list[DataType]:
         """The types of the keys."""
         return [self.original.schema[key].dataType for key in self.on]
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The columns by which rows are exchanged and joined: equal if and only if their bytes are."""
         return [
@@ -100,7 +100,7 @@ class Side:
             for number, (key, kind) in enumerate(zip(self.renamed_on, self.types, strict=True))
         ]
 
-    @property
+    @cached_property
     def df(self) -> DataFrame:
         """The rows, with an identity for each key that Spark compares by rules of its own.
 
@@ -116,12 +116,12 @@ class Side:
         ]
         return renamed.select("*", *identities) if identities else renamed
 
-    @property
+    @cached_property
     def columns(self) -> list[Column]:
         """The columns of `keys`."""
         return [sf.col(quoted(key)) for key in self.keys]
 
-    @property
+    @cached_property
     def has_key(self) -> Column:
         """Whether no key column is null: other rows never match."""
         return reduce(and_, (column.isNotNull() for column in self.columns))

@@ -31,11 +31,11 @@ from skewless.spark.join_counting import (
     require_max_copies,
 )
 from skewless.spark.join_sides import On, Side, has_one_name, join_type, sides_of
-from skewless.spark.physical_plan import read_plan
+from skewless.spark.physical_plan import parse_plan, printed_plan
 from skewless.spark.planning import require_sample, workers_of
 from skewless.spark.salted_join import SaltedJoin
-from skewless.spark.sampling import SAMPLE
-from skewless.spark.versions import is_dataframe
+from skewless.spark.sampling import SAMPLE, rows_of_inputs
+from skewless.spark.versions import is_dataframe, plan_text
 
 _log: Final = logging.getLogger(__name__)
 _JOIN: Final = re.compile(r"(\w*Join\w*|CartesianProduct)\b")
@@ -97,7 +97,10 @@ def join(
     _require_streams(sides, kind, learn_from)
     joining = Joining(left=sides[0], right=sides[1], how=kind, one_name=has_one_name(on), condition=condition)
     plain = joining.plain()
-    if n_workers == 1 or is_broadcast(plain):
+    if n_workers == 1:
+        return plain
+    costs = printed_plan(plain, "cost")
+    if is_broadcast(costs):
         return plain
     if reason := _reason_for_whole_keys(sides, kind, condition):
         _log.warning("join: left to Spark, with every key whole: %s", reason)
@@ -107,7 +110,10 @@ def join(
         plan = learn_from.for_join(kind, cuts, n_workers, max_copies)
     else:
         counted = sides[0] if learn_from is None else Side(name="left", original=learn_from, on=sides[0].on)
-        counting = Counting(left=counted, right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed)
+        inputs = rows_of_inputs(costs) if learn_from is None else None
+        counting = Counting(
+            left=counted, right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed, inputs=inputs
+        )
         plan = counting.plan(sample, max_copies)
     if plan.remark:
         _log.warning("join: %s", plan.remark)
@@ -125,9 +131,9 @@ def _reason_for_whole_keys(sides: tuple[Side, Side], how: JoinType, condition: C
     return ""
 
 
-def is_broadcast(joined: DataFrame) -> bool:
-    """Whether Spark sends a whole side of a join to every worker, so that no key is hot."""
-    nodes = (_JOIN.match(node) for node in read_plan(joined).nodes)
+def is_broadcast(printed: str) -> bool:
+    """Whether Spark sends a whole side of a join, whose plan was printed, to every worker, so that no key is hot."""
+    nodes = (_JOIN.match(node) for node in parse_plan(plan_text(printed)).nodes)
     top = next((match[1] for match in nodes if match is not None), "")
     return top.startswith("Broadcast")
 

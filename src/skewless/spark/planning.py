@@ -27,10 +27,11 @@ from skewless.spark.columns import require_column, require_keys, shuffle_partiti
 from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
+from skewless.spark.physical_plan import printed_plan
 from skewless.spark.plan_exchange import content_columns, content_hash, exchanged
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH, TABLE, Salting
-from skewless.spark.sampling import SAMPLE, affordable, sampled
+from skewless.spark.sampling import SAMPLE, affordable, rows_of_inputs, sampled
 from skewless.spark.versions import is_dataframe, to_table
 
 _MOST_WORKERS: Final = 1 << 16
@@ -166,7 +167,8 @@ def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed
         # what is alike where there are no columns has no variety
         "content": content_hash(seed, content).bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint"),
     }
-    sample = affordable(df, sample) if sample < 1 else sample
+    if sample < 1:
+        sample = affordable(rows_of_inputs(printed_plan(df, "cost")), sample)
     planning = PlanTask(columns=_columns(df, keys), content=tuple(content), task=replace(task, sampled=sample))
     if sample < 1:
         return planning.plan(to_table(sampled(df, columns, sample, seed)).to_batches())

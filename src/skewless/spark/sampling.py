@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-
-from skewless.spark.physical_plan import printed_plan
 
 SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
@@ -41,45 +39,50 @@ def sampled(df: DataFrame, columns: Mapping[str, Column], sample: float, seed: i
     return rows.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def affordable(df: DataFrame, sample: float, wanted: int = 0) -> float:
+def affordable(inputs: Sequence[float], sample: float, wanted: int = 0) -> float:
     """Return the fraction of the rows to sample: what was asked for, or less of an input that is very large.
 
     The precision of a sample depends on its size, not on that of the input.
 
     Parameters
     ----------
-    df : DataFrame
-        The rows.
+    inputs : sequence of float
+        The rows of each input, see `rows_of_inputs`.
     sample : float
         The fraction that was asked for.
     wanted : int
-        Rows that the sample should have: of a small input, more is sampled.
+        Rows that the sample should have: of small inputs, more is sampled.
+
+    >>> affordable([4e8], 0.02), affordable([1000.0], 0.02, wanted=100), affordable([1000.0, 0.0], 0.02, wanted=100)
+    (0.01048576, 0.1, 0.02)
     """
-    rows = max(estimated_rows(df), 1.0)
-    larger = wanted / rows if rows > 1 else 0.0
+    rows = max(inputs, default=0.0)
+    if not rows:
+        return sample
+    larger = wanted / rows if all(inputs) else 0.0
     return min(max(sample, larger if larger < _NEARLY_ALL else 1.0), _MOST_ROWS / rows)
 
 
-def estimated_rows(df: DataFrame) -> float:
-    """Return how many rows the largest input of a query has, or at most has, as far as Spark knows; else 0."""
-    return rows_of_inputs(printed_plan(df, "cost"))
+def rows_of_inputs(text: str) -> list[float]:
+    """Return how many rows each input of a query has, or at most has; 0 where Spark does not know.
 
-
-def rows_of_inputs(text: str) -> float:
-    """Return the same from what `DataFrame.explain(mode="cost")` prints.
+    Parameters
+    ----------
+    text : str
+        What `DataFrame.explain(mode="cost")` prints.
 
     >>> rows_of_inputs('''== Optimized Logical Plan ==
     ... Join Inner, (a#1 = a#2), Statistics(sizeInBytes=9.9 PiB)
     ... :- Relation [a#1] parquet, Statistics(sizeInBytes=2.0 KiB)
     ... +- Range (0, 4, step=1, splits=Some(1)), Statistics(sizeInBytes=8.0 EiB, rowCount=40)''')
-    256.0
+    [256.0, 40.0]
     """
     plan = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
     nodes = [node for line in plan.splitlines() if (node := _NODE.match(line))]
     depths = [len(node[1]) for node in nodes]
     following = [*depths[1:], 0]
     leaves = [node for node, depth, after in zip(nodes, depths, following, strict=False) if after <= depth]
-    return max((_rows(*node.groups()[1:]) for node in leaves), default=0.0)
+    return [_rows(*node.groups()[1:]) for node in leaves]
 
 
 def _rows(size: str, unit: str, rows: str | None) -> float:
