@@ -29,13 +29,14 @@ def ratios(row: dict[str, Any], way: str) -> list[float] | None:
 def write_page(report: dict[str, Any], folder: Path) -> None:
     """Write `index.md` and `table.svg`."""
     rows = report["rows"]
+    fewest = min(len(row["seconds"]["skewless"]) for row in rows)
     made = ", ".join(f"{name} {value}" for name, value in report["made"].items())
     share = "" if report["share"] == 1 else f" **On {report['share']:.0%} of the rows that a full run has.**"
     lines = [
         "# Benchmarks",
         "",
         "Made by `make benchmarks`; do not edit. Plain Spark has adaptive execution on, *by hand* is what people write",
-        f"(a random salt, mostly), one after the other in the same run, {report['runs']} times. Planning is part of",
+        f"(a random salt, mostly), one after the other in the same run, at least {fewest} times. Planning is part of",
         "the time. Seconds are medians; ratios say how many times as long as skewless a way takes (median, lowest to",
         f"highest), so **above 1 skewless is faster**. {report['workers']} workers; {made}.{share}",
         "",

@@ -92,4 +92,4 @@ def _hashable(df: DataFrame) -> list[str]:
 
 def _array(values: Sequence[int], kind: str) -> Column:
     """Return an array that Spark computes once, when it optimises the query; a literal per element is slow to send."""
-    return sf.split(sf.lit(",".join(map(str, values))), ",").cast(f"array<{kind}>")
+    return sf.expr(f"CAST(split('{','.join(map(str, values))}', ',') AS array<{kind}>)")
