@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -256,6 +257,44 @@ def test_columns_are_those_of_spark(spark: SparkSession, how: str) -> None:
     assert (names.schema, is_plain(names)) == (itself.schema, False)
     assert contents([found]) == contents([expected])
     assert names.count() == itself.count()
+
+
+@pytest.mark.usefixtures("no_broadcast")
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_names_that_the_parser_would_replace(spark: SparkSession, how: str) -> None:
+    left, right = (side.toDF("${spark.app.name}", "a`${x}") for side in skewed(spark, rows=4_000))
+    joined = join(left, right, "${spark.app.name}", how, workers=8)
+    plain = left.join(right, "${spark.app.name}", how)
+    assert not is_plain(joined)
+    assert joined.columns == plain.columns == ["${spark.app.name}", "a`${x}", "a`${x}"]
+    assert Counter(map(tuple, joined.collect())) == Counter(map(tuple, plain.collect()))
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_wide_tables_take_a_few_calls_of_java_for_each_column(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    send = ClientServerConnection.send_command
+
+    def counted(connection: ClientServerConnection, command: str) -> object:
+        nonlocal calls
+        calls += 1
+        return send(connection, command)
+
+    def taken(n_columns: int) -> int:
+        nonlocal calls
+        more = [f"id AS c{number}" for number in range(n_columns)]
+        left = spark.range(4_000).selectExpr("IF(id % 10 < 8, 7, id) AS k", *more)
+        right = spark.range(4_000).selectExpr("id AS k", *more)
+        plan = plan_join(left, right, "k", workers=8)
+        calls = 0
+        assert not is_plain(join(left, right, "k", workers=8, learn_from=plan))
+        return calls
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", counted)
+    few, many = taken(10), taken(90)
+    assert many - few < 2 * 80 * 4, "a column object takes a dozen"
 
 
 @pytest.mark.usefixtures("no_broadcast", "interpreted")

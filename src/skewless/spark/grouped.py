@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
-from itertools import count
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from skewless.combiners import Combiner, Count
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.groupings import Auto, Foresighted, Grouping, Local, make_grouping
 from skewless.groupings.planned import Planned
-from skewless.processors import OnError, Processing, Processor
-from skewless.processors.processing import HASH
+from skewless.processors import OnError, Processor
 from skewless.salting.plan import Plan
-from skewless.spark.aggregation import WORKER, Aggregation
+from skewless.spark.aggregation import Aggregation
 from skewless.spark.choice import Spreading, combined_by_spark, combined_in_python, whole_keys
 from skewless.spark.columns import (
-    arrow_schema,
-    columns_of,
     has_watermark,
-    micros_of,
     require_column,
     require_keys,
     same_name,
@@ -33,37 +26,17 @@ from skewless.spark.columns import (
 )
 from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
-from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
-from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted, safe_names
+from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted
 from skewless.spark.native import aggregate_natively
-from skewless.spark.planning import (
-    Learning,
-    even_task,
-    is_comparable,
-    key_hash,
-    own_plan,
-    require_sample,
-    require_teacher,
-    salting_for,
-)
-from skewless.spark.route import arrival_column, worker_and_arrival, worker_column
+from skewless.spark.planning import Learning, even_task, is_comparable, own_plan, require_sample, require_teacher
 from skewless.spark.routing import Routing, require_retry_guards
-from skewless.spark.salted_exchange import SLOT
 from skewless.spark.sampling import SAMPLE
-from skewless.spark.stateful import (
-    ARRIVAL,
-    CLOCK,
-    PARTITION,
-    EventTime,
-    StatefulWork,
-    require_single_owner,
-    substreams_for,
-)
+from skewless.spark.stateful import require_single_owner
+from skewless.spark.stateful_query import StatefulQuery
 from skewless.spark.versions import STREAMS_SINCE, require_pyspark
+from skewless.spark.whole_groups import applied
 from skewless.spark.work import Cost
-from skewless.storage.batch_directory import BatchDirectory
 from skewless.storage.ledger import Ledger
-from skewless.storage.state_store import StateStore
 
 
 def group(
@@ -325,21 +298,9 @@ class Grouped:
         if self.df.isStreaming:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
         self._check()
-        keys = [*map(quoted, self.keys)]
-        if not is_comparable(self.df, self.keys):  # equal keys could have different owners
-            return self.df.groupBy(*keys).applyInPandas(function, schema)
-        worker = _unused(WORKER, self.df.columns)
         # Whole groups are not reported to a ledger, so there is nobody who could learn from it.
-        salting = salting_for(self.df, self.keys, replace(self._routing, ledger=None), self.learning)
-        if salting is None:
-            chosen = worker_column(key_hash(self.df, self.keys), self._routing)
-            rows = self.df.withColumn(worker, chosen).repartitionById(self.grouping.n_workers, worker)
-        else:
-            exchanged = salting.exchange(*self._renamed())
-            columns = zip(safe_names(self.df.columns), self.df.columns, strict=True)
-            rows = exchanged.select(*(sf.col(new).alias(old) for new, old in columns), sf.col(SLOT).alias(worker))
-        # A slot is on one worker, so Spark needs no other exchange to group by it and the keys.
-        return rows.groupBy(worker, *keys).applyInPandas(_without(worker, function), schema)
+        routing = replace(self._routing, ledger=None)
+        return applied(self.df, self.keys, routing, self.learning, function, schema)
 
     def stateful(
         self,
@@ -382,98 +343,23 @@ class Grouped:
                 processor, state=state, order_by=order_by, time=time, watermark=watermark, on_error=on_error,
                 rejects=rejects,
             )  # fmt: skip
-        if not isinstance(processor, Processor):
-            raise ConfigurationError(subject="processor", expected="a Processor", value=processor)
         require_single_owner(self.grouping)
-        for what, column in (("order", order_by), ("time", time)):
-            if column is not None:
-                require_column(self.df, column, what)
-        if self.df.isStreaming and state is None:
-            raise ConfigurationError(
-                "a stream needs a directory for its state, which all executors can reach",
-                subject="state",
-                hint="set {state}",
-            )
-        self._check()
-        if rejects is None and state is not None:
-            rejects = f"{state.rstrip('/')}/rejects"
-        if on_error == "reject" and rejects is None:
-            raise ConfigurationError("on_error='reject' needs a directory", subject="rejects", hint="set {rejects}")
-        columns = self.df.columns
-        safe = safe_names(columns)
-        keys = [safe[columns.index(key)] for key in self.keys]
-        rows, hashed = self._renamed()
-        kinds = {key: self.df.schema[key].dataType for key in self.keys}
-        own = {
-            key: identity(key, kinds[key], sf.col(name))
-            for key, name in zip(self.keys, keys, strict=True)
-            if is_collated(kinds[key]) or not is_grouped_by_arrow(kinds[key])
-        }
-        processing = Processing(
-            processor=processor,
+        query = StatefulQuery(
+            df=self.df,
             keys=self.keys,
-            identified=tuple(own),
-            row_schema=arrow_schema(self.df.schema),
-            state_columns=arrow_schema(columns_of(processor, "state")),
-            output_columns=arrow_schema(columns_of(processor, "output")),
-            on_error=on_error or ("fail" if rejects is None else "reject"),
-        )
-        work = StatefulWork(
-            processing=processing,
-            grouping=self.grouping,
-            n_substreams=substreams_for(self.grouping),
-            seed=self.seed,
-            order_by=order_by,
-            event_time=self._event_time(time, watermark),
+            routing=self._routing,
+            learning=self.learning,
             cost=self.cost,
-            ledger=self.ledger,
-            store=StateStore(uri=state, schema=processing.state_schema) if self.df.isStreaming and state else None,
-            rejects=None if rejects is None else BatchDirectory(rejects),
+            processor=processor,
+            state=state,
+            order_by=order_by,
+            time=time,
+            watermark=watermark,
+            on_error=on_error,
+            rejects=rejects,
         )
-        salting = salting_for(self.df, self.keys, self._routing, self.learning, substreams=work.n_substreams)
-        if salting is None:
-            routed = worker_and_arrival(hashed, self._routing, work.n_substreams)
-            sent = rows.withColumn(WORKER, routed).select(
-                *safe,
-                sf.col(f"{WORKER}.worker").alias(WORKER),
-                sf.col(f"{WORKER}.arrival").alias(ARRIVAL),
-                hashed.alias(HASH),
-            )
-            exchanged = sent.repartitionById(self.grouping.n_workers, WORKER)
-        else:
-            counted = arrival_column(hashed) if self.df.isStreaming else sf.monotonically_increasing_id()
-            exchanged = salting.exchange(rows.withColumn(ARRIVAL, counted), hashed)
-        received = exchanged.select(
-            *safe,
-            ARRIVAL,
-            HASH,
-            sf.unix_millis(sf.current_timestamp()).alias(CLOCK),
-            sf.spark_partition_id().cast("bigint").alias(PARTITION),
-            *(column.alias(f"skewless_id_{number}") for number, column in enumerate(own.values())),
-        )
-        fields = [*(self.df.schema[key] for key in self.keys), *columns_of(processor, "output")]
-        names = safe_names(processing.output_schema.names)
-        output = StructType(
-            [StructField(name, field.dataType, field.nullable) for field, name in zip(fields, names, strict=True)]
-        )
-        worked = received.mapInArrow(work, output)
-        return worked.select(*(sf.col(name).alias(field.name) for field, name in zip(fields, names, strict=True)))
-
-    def _renamed(self) -> tuple[DataFrame, Column]:
-        """Return the rows under names that cannot clash with ours, and the hash of their keys."""
-        columns, safe = self.df.columns, safe_names(self.df.columns)
-        rows = self.df.select(*(sf.col(quoted(old)).alias(new) for old, new in zip(columns, safe, strict=True)))
-        return rows, key_hash(rows, [safe[columns.index(key)] for key in self.keys])
-
-    def _event_time(self, time: str | None, watermark: str) -> EventTime | None:
-        if time is None:
-            return None
-        kind = self.df.schema[time].dataType
-        if not isinstance(kind, TimestampType | TimestampNTZType):
-            raise ColumnError(
-                f"column {time!r} must be a timestamp to tell the time; it is {kind.simpleString()}", subject="time"
-            )
-        return EventTime(column=time, delay_ms=micros_of(self.df.sparkSession, watermark) // 1000)
+        self._check()
+        return query.result()
 
     def _watermarked(self) -> DataFrame:
         windowing = self.windowing
@@ -583,20 +469,3 @@ class Windowed:
             As in `Grouped.agg`.
         """
         self._grouped.explain(*unnamed, **named)
-
-
-def _unused(name: str, columns: Sequence[str]) -> str:
-    """Return a column name that starts with `name` and that no column has."""
-    taken = {column.lower() for column in columns}
-    return next(one for number in count() if (one := f"{name}_{number}" if number else name) not in taken)
-
-
-def _without(worker: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Hide the worker, by which the rows are grouped as well, from a function of (frame) or (key, frame)."""
-    takes_key = len(signature(function).parameters) > 1
-
-    def call(key: tuple[Any, ...], frame: Any) -> Any:
-        rows = frame.drop(columns=[worker])
-        return function(key[1:], rows) if takes_key else function(rows)
-
-    return call

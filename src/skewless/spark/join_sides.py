@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -73,14 +74,19 @@ class Side:
 
     @cached_property
     def names(self) -> list[str]:
-        """The columns under unique names: those that Spark cannot tell apart, or that are like ours, get others."""
+        """The columns under unique names.
+
+        Those that Spark cannot tell apart, that are like ours, or that its parser takes for a variable, get others.
+        """
         spark, columns = self.original.sparkSession, self.original.columns
-        return [
-            f"{_OWN}{self.name}_{number}"
-            if name.lower().startswith(_OWN) or sum(same_name(spark, name, other) for other in columns) > 1
-            else name
-            for number, name in enumerate(columns)
-        ]
+        alike = Counter(name.lower() for name in columns)
+
+        def is_safe(name: str) -> bool:
+            if name.lower().startswith(_OWN) or "${" in name:
+                return False
+            return alike[name.lower()] == 1 or sum(same_name(spark, name, other) for other in columns) == 1
+
+        return [name if is_safe(name) else f"{_OWN}{self.name}_{number}" for number, name in enumerate(columns)]
 
     @cached_property
     def renamed_on(self) -> list[str]:
@@ -126,9 +132,13 @@ class Side:
         """Whether no key column is null: other rows never match."""
         return reduce(and_, (column.isNotNull() for column in self.columns))
 
+    def named(self, name: str) -> str:
+        """Return a column of this side in the join, as SQL."""
+        return f"{quoted(self.name)}.{quoted(name)}"
+
     def qualified(self, name: str) -> Column:
         """Return a column of this side in the join."""
-        return sf.col(f"{self.name}.{quoted(name)}")
+        return sf.col(self.named(name))
 
 
 def _needs_identity(kind: DataType) -> bool:

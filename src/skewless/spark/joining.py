@@ -16,7 +16,6 @@ from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
 
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.salting.join_plan import JoinPlan
@@ -179,24 +178,35 @@ class Joining:
                 subject="condition",
                 hint="name columns as left.a and right.b",
             ) from error
-        return joined.select(*self._output())
+        return self._shown(joined)
 
     def salted(self, plan: JoinPlan, seed: int) -> DataFrame:
         """Return the join by key and salt."""
         salted = SaltedJoin(left=self.left, right=self.right, how=self.how, plan=plan, seed=seed)
-        joined = salted.joined(self._matches(self.left.keys, self.right.keys)).select(*self._output())
+        joined = self._shown(salted.joined(self._matches(self.left.keys, self.right.keys)))
         for unmatched in salted.unmatched():
-            joined = joined.unionAll(unmatched.select(*self._output()))
+            joined = joined.unionAll(self._shown(unmatched))
         return joined
 
     def _matches(self, left: list[str] | tuple[str, ...], right: list[str] | tuple[str, ...]) -> Column:
         equal = [self.left.qualified(one) == self.right.qualified(two) for one, two in zip(left, right, strict=True)]
         return reduce(and_, equal if self.condition is None else [*equal, self.condition])
 
-    def _output(self) -> list[Column]:
-        """Return the columns of the result, as Spark's own join has them."""
+    def _shown(self, joined: DataFrame) -> DataFrame:
+        """Return the columns of the result, as Spark's own join has them.
+
+        As text: a column object takes a dozen calls of Java, and a table can have hundreds of columns.
+        """
+        shown = self._columns
+        selected = joined.selectExpr(*(text for text, _ in shown))
+        names = [name for _, name in shown]
+        return selected if selected.columns == names else selected.toDF(*names)
+
+    @property
+    def _columns(self) -> list[tuple[str, str]]:
+        """The columns of the result, each as SQL and with its name."""
         left, right = (
-            [side.qualified(new).alias(old) for new, old in zip(side.names, side.original.columns, strict=True)]
+            [(side.named(new), old) for new, old in zip(side.names, side.original.columns, strict=True)]
             for side in (self.left, self.right)
         )
         if self.how in {"left_semi", "left_anti"}:
@@ -205,14 +215,13 @@ class Joining:
             return [*left, *right]
         keys = []
         for number, key in enumerate(self.left.on):
-            one, two = (side.qualified(side.renamed_on[number]) for side in (self.left, self.right))
-            shown = {"right": two, "full": sf.coalesce(one, two)}.get(self.how, one)
-            keys.append(shown.alias(key))
+            one, two = (side.named(side.renamed_on[number]) for side in (self.left, self.right))
+            keys.append(({"right": two, "full": f"coalesce({one}, {two})"}.get(self.how, one), key))
         others = [
             column
             for side, columns in ((self.left, left), (self.right, right))
-            for name, column in zip(side.original.columns, columns, strict=False)
-            if name not in side.on
+            for column in columns
+            if column[1] not in side.on
         ]
         return [*keys, *others]
 

@@ -150,10 +150,7 @@ class Over:
             computation=Computation(df=self.df, names=self._names),
         )
         rows, results = pieces.compute()
-        named = [result.alias(name) for name, result in zip(functions, results, strict=True)]
-        return rows.select(
-            *(sf.col(new).alias(old) for old, new in zip(self.df.columns, self._safe, strict=True)), *named
-        )
+        return rows.select(*self._safe, *results).toDF(*self.df.columns, *functions)
 
     def explain(self, **functions: WindowFunction) -> None:
         """Print which partitions are cut, how even workers are going to be, and what Spark makes of the query.

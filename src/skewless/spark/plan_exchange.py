@@ -6,6 +6,7 @@ Whatever the plan says, no row is lost or doubled.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -85,8 +86,8 @@ def content_hash(seed: int, columns: Sequence[str]) -> Column:
 
 def _hashable(df: DataFrame) -> list[str]:
     """Return the columns that Spark can hash, and tell by name from all others."""
-    folded = [name.casefold() for name in df.columns]
-    unique = [field for field in df.schema if folded.count(field.name.casefold()) == 1]
+    folded = Counter(name.casefold() for name in df.columns)
+    unique = [field for field in df.schema if folded[field.name.casefold()] == 1]
     return [field.name for field in unique if not contains(field.dataType, is_not_hashable)]
 
 

@@ -30,6 +30,7 @@ _PIECES: Final = "skewless_pieces"
 _ENTRY: Final = "skewless_entry"
 _OF_KEY: Final = "skewless_pieces_of_key"
 _OF_RANGE: Final = "skewless_pieces_of_range"
+_TEMPORARY: Final = (_TURN, _PIECES, _ENTRY, _OF_KEY, _OF_RANGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +64,9 @@ class Salting:
     whole: bool = False
 
     def exchange(self, df: DataFrame, hashed: Column) -> DataFrame:
-        """Exchange rows by the hash of their key; the result has the columns of `df`, and `SLOT` and `HASH`."""
-        salted = self._salted(df.withColumn(HASH, hashed), list(df.columns))
-        return salted.select(*df.columns, SLOT, HASH).repartition(self.workers, SLOT)
+        """Exchange rows by the hash of their key; the result has the columns of `df`, and `HASH` and `SLOT`."""
+        salted = self._salted(df.withColumn(HASH, hashed), df.columns)
+        return salted.drop(*_TEMPORARY).repartition(self.workers, SLOT)
 
     def _salted(self, df: DataFrame, content: list[str]) -> DataFrame:
         at_home = home_slot(sf.col(HASH), self.seed)

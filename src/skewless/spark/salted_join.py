@@ -104,8 +104,7 @@ class SaltedJoin:
         if is_kept:
             spread = turn.bitwiseAND(sf.lit(_SPREAD - 1)).cast("int")
             salt = sf.when(side.has_key, salt).otherwise(sf.array(spread) if salts.cells else spread)
-        kept = [sf.col(quoted(name)) for name in side.df.columns]
-        salted = df.select(*kept, (sf.explode(salt) if salts.cells else salt).alias(self._salt(side)))
+        salted = df.select("*", (sf.explode(salt) if salts.cells else salt).alias(self._salt(side))).drop(_TURN)
         if self.left.original.isStreaming and self.right.original.isStreaming:
             return salted  # Spark exchanges the rows of two streams as their state is partitioned
         return salted.repartition(self.plan.workers, *keys, sf.col(quoted(self._salt(side))))
