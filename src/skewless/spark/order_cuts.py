@@ -129,6 +129,7 @@ class OrderCuts:
             found = found.withColumn(_PIECE, sf.col(_PIECE) + sf.when(is_right, step).otherwise(0))
         slot = sf.coalesce(sf.get(_SLOTS, sf.col(_PIECE)), home_slot(sf.col(HASH), self.seed))
         added = [slot.alias(SLOT)]
+        temporary = [name for name in found.columns if name not in df.columns]
         if told_apart_by:
             is_cut = sf.size(_SLOTS) > 1
             added.append(sf.when(is_cut, sf.xxhash64(*told_apart_by)).otherwise(0).alias(TIE))
@@ -141,8 +142,8 @@ class OrderCuts:
             # Not a filter: Spark would move it down, and repeat in it all that these columns are computed from.
             is_near = sf.col(NEAR_START) | sf.col(NEAR_END)
             found = found.select("*", sf.explode(sf.when(is_near, sf.array(sf.lit(True)))).alias(_IS_NEAR))
-            added += [sf.col(NEAR_START), sf.col(NEAR_END)]
-        return found.select(*df.columns, *added)
+            temporary.append(_IS_NEAR)
+        return found.select("*", *added).drop(*temporary)
 
     def _values_of(self, which: str, place: Column) -> list[Column]:
         return [sf.get(f"{which}_{number}", place) for number in range(len(self.order))]

@@ -7,10 +7,8 @@ look at neighbouring rows get copies of the rows around their piece, which are r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
-from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
@@ -23,7 +21,6 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DayTimeIntervalType,
-    DecimalType,
     MapType,
     NumericType,
     StringType,
@@ -58,6 +55,20 @@ _CARRIED: Final = "skewless_carried"
 _OBJECTS: Final = "skewless_objects"
 _GATHERED: Final = "skewless_gathered"
 
+_SIMPLE: Final[dict[type[DataType], str]] = {
+    ArrayType: "array()",
+    MapType: "map()",
+    StringType: "''",
+    BinaryType: "X''",
+    BooleanType: "false",
+    NumericType: "0",
+    DateType: "DATE'1970-01-01'",
+    TimestampType: "DATE'1970-01-01'",
+    TimestampNTZType: "DATE'1970-01-01'",
+    DayTimeIntervalType: "INTERVAL '0' DAY",
+}
+"""Some value of each type, as SQL."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OrderedPieces:
@@ -91,10 +102,9 @@ class OrderedPieces:
 
     def compute(self) -> tuple[DataFrame, list[Column]]:
         """Return the rows with all that the results follow from, and the results."""
-        own = [*self.df.columns, SLOT, *([TIE] if self._told_apart_by else [])]
-        rows = self._slotted(cut_only=False).select(*own)
+        rows = self._slotted(cut_only=False)
         if self._spans:
-            rows = rows.withColumn(_PHASE, sf.lit(_OWN)).unionByName(self._copies(own))
+            rows = rows.withColumn(_PHASE, sf.lit(_OWN)).unionByName(self._copies(), allowMissingColumns=True)
         rows = rows.repartition(self.cuts.plan.workers, SLOT)
         # Whoever tells ties apart sorts by more columns, and comes first: the others find their rows sorted then.
         for level in ("by_row", "by_peers"):
@@ -236,8 +246,11 @@ class OrderedPieces:
         ties = [TIE] if self._told_apart_by else []
         return [*dict.fromkeys([*self.order, *self._bordering]), *ties]
 
-    def _copies(self, columns: Sequence[str]) -> DataFrame:
-        """Return copies of the rows around each piece, in that piece; columns that nobody reads are null."""
+    def _copies(self) -> DataFrame:
+        """Return copies of the rows around each piece, in that piece, without columns that nobody reads.
+
+        Except for those that are declared to have no nulls, which they would have after the union.
+        """
         on_pieces = Window.partitionBy(*self.keys).orderBy(SLOT)
         n_before, n_after = self._reach
         around = []
@@ -249,16 +262,18 @@ class OrderedPieces:
             around.append(_phased(sf.slice(sf.flatten(firsts), 1, n_after), _AFTER))
         copied = self._ends.select(*self.keys, SLOT, sf.concat(*around).alias(_COPY))
         copied = copied.select(*self.keys, SLOT, sf.explode(_COPY).alias(_COPY))
-        fields = {field.name: field for field in self.df.schema}
+        fillers = {
+            field.name: _filler(field.dataType)
+            for field in self.df.schema
+            if not field.nullable and field.name not in self.keys
+        }
         values = []
-        for name in columns:
-            if name in {*self.keys, SLOT}:
-                values.append(sf.col(name))
-                continue
-            value = sf.col(_COPY)["row"][name] if name in self._copied else sf.lit(None).cast(fields[name].dataType)
-            filler = None if name not in fields or fields[name].nullable else _filler(fields[name].dataType)
-            values.append((value if filler is None else sf.coalesce(value, filler)).alias(name))
-        return copied.select(*values, sf.col(_COPY)[_PHASE].alias(_PHASE))
+        for name in self._copied:
+            value, filler = sf.col(_COPY)["row"][name], fillers.pop(name, None)
+            if name not in self.keys:
+                values.append((value if filler is None else sf.coalesce(value, filler)).alias(name))
+        values += [filler.alias(name) for name, filler in fillers.items() if filler is not None]
+        return copied.select(*self.keys, SLOT, *values, sf.col(_COPY)[_PHASE].alias(_PHASE))
 
     def _looked_up(self, rows: DataFrame, pieces: DataFrame, carried: Mapping[str, Column]) -> DataFrame:
         """Add what is carried to the rows of keys that are cut; it is null for others."""
@@ -294,18 +309,5 @@ def _filler(kind: DataType) -> Column | None:
         fields = {field.name: _filler(field.dataType) for field in kind}
         known = [value.alias(name) for name, value in fields.items() if value is not None]
         return sf.struct(*known) if len(known) == len(fields) else None
-    simple: dict[type[DataType], Column] = {
-        ArrayType: sf.array(),
-        MapType: sf.create_map(),
-        StringType: sf.lit(""),
-        BinaryType: sf.lit(bytearray()),
-        BooleanType: sf.lit(False),
-        DecimalType: sf.lit(Decimal(0)),
-        NumericType: sf.lit(0),
-        DateType: sf.lit(date(1970, 1, 1)),
-        TimestampType: sf.lit(date(1970, 1, 1)),
-        TimestampNTZType: sf.lit(date(1970, 1, 1)),
-        DayTimeIntervalType: sf.lit(timedelta(0)),
-    }
-    value = next((value for base, value in simple.items() if isinstance(kind, base)), None)
-    return None if value is None else value.cast(kind)
+    value = next((value for base, value in _SIMPLE.items() if isinstance(kind, base)), None)
+    return None if value is None else sf.expr(value).cast(kind)
