@@ -279,7 +279,7 @@ def test_wide_tables_take_a_few_calls_of_java_for_each_column(
 
     def counted(connection: ClientServerConnection, command: str) -> object:
         nonlocal calls
-        calls += 1
+        calls += command.startswith("c\n")  # others forget objects of earlier queries
         return send(connection, command)
 
     def taken(n_columns: int) -> int:
