@@ -80,14 +80,14 @@ mutants: setup kernels ## Change the source in N places (of seed SEED), one at a
 	$(BIN)/python scripts/mutants.py --sample $(N) --seed $(SEED)
 
 chaos: services classes kernels ## N faults of seed SEED on Spark, each answer compared with plain Spark; goes on where it was stopped; ONLY=seed:index repeats one
-	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(STAGE),--stage $(STAGE)) $(if $(ONLY),--only $(ONLY))
+	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(STAGE),--stage $(STAGE)) $(if $(KIND),--kind "$(KIND)") $(if $(ONLY),--only $(ONLY))
 
 MINUTES ?= 60
 soak: setup kernels ## A stream at 80 % of its capacity for MINUTES: memory, directories and open files must not grow
 	@$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 crashes: setup ## Histories that crash at every storage operation, SEEDS=0:1000; goes on where it was stopped (1,000 seeds: half an hour)
-	PYTHONPATH=tests $(BIN)/python tests/simulated/crashes.py $(SEEDS) .cache/crashes
+	PYTHONPATH=tests $(BIN)/python tests/simulated/crashes.py $(SEEDS)
 
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .

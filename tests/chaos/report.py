@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from chaos.trial import IMPOSSIBLE, NOT_STRUCK, REFUSED, SURVIVED, WRONG, Result
+from simulated.tried import read
 
 _HEAD: Final = """\
 # Faults
@@ -97,18 +98,18 @@ def _general(message: str) -> str:
 
 
 def _crashes(file: Path) -> list[str]:
-    rows = [tuple(map(int, line.split())) for line in file.read_text().splitlines()] if file.exists() else []
-    if not rows:
+    ranges = read(file)
+    if not ranges:
         return []
-    points, disks, wrong = (sum(row[column] for row in rows) for column in (1, 2, 3))
-    seeds = sorted(row[0] for row in rows)
+    points, disks, wrong = (sum(getattr(one, name) for one in ranges) for name in ("points", "disks", "wrong"))
+    seeds = ", ".join(f"{one.first} to {one.last}" for one in ranges)
     return [
         "## Crash points of storage",
         "",
         "Whole histories of routing, planning and ordered state on a simulated disk, local or an object store, broken",
         "off at every single operation in turn, started again, and compared with an undisturbed run (`make crashes`).",
         "",
-        f"**{points:,} crash points**, which left {disks:,} different disks, of {len(rows):,} seeds between {seeds[0]}",
-        f"and {seeds[-1]}: **{wrong:,} wrong**.",
+        f"**{points:,} crash points**, which left {disks:,} different disks, of seeds {seeds}:",
+        f"**{wrong:,} wrong**.",
         "",
     ]

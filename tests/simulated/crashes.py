@@ -11,6 +11,7 @@ from typing import Final
 
 from simulated.disk import Crash, CrashPoint, Disk
 from simulated.history import Answer, History, Query
+from simulated.tried import TRIED, Tried, add, read
 from skewless.errors import SkewlessError
 from skewless.storage.file_system import FAILURES
 
@@ -118,27 +119,22 @@ def replay(seed: int, batch: int, point: CrashPoint | None) -> None:
     assert not failure, f"{trial.history}: {failure}"
 
 
-def main(seeds: str, progress: str) -> int:
-    """Try seeds `from:to`; those in the file of progress are done, and counted."""
+def main(seeds: str, file: str = str(TRIED)) -> int:
+    """Try seeds `from:to`; those in the file are done, and counted there."""
     first, last = map(int, seeds.split(":"))
-    file, start = Path(progress), monotonic()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-    done = {int(seed): (int(points), int(runs), int(wrong)) for seed, points, runs, wrong in lines}
-    for seed in range(first, last):
-        if seed in done:
-            continue
+    start, points, wrong = monotonic(), 0, 0
+    done = {seed for one in read(Path(file)) for seed in range(one.first, one.last + 1)}
+    for seed in sorted({*range(first, last)} - done):
         tally = Trial(seed).crash_everywhere()
-        done[seed] = tally.points, tally.runs, len(tally.failures)
         for failure in tally.failures:
             print(f"wrong: {failure}\n  to repeat it: from simulated.crashes import *; {failure.partition(': ')[0]}")  # noqa: T201
-        with file.open("a") as out:
-            out.write(f"{seed} {tally.points} {tally.runs} {len(tally.failures)}\n")
-        points = sum(done[number][0] for number in done if first <= number < last)
-        print(f"seed {seed}: {tally.points:,} crash points; {points:,} in all, {monotonic() - start:.0f} s", flush=True)  # noqa: T201
-    points, runs, wrong = (sum(done[seed][column] for seed in range(first, last)) for column in range(3))
-    print(f"seeds {seeds}: {points:,} crash points, {runs:,} different disks, {wrong} wrong answers")  # noqa: T201
-    return 1 if wrong else 0
+        add(Path(file), Tried(seed, seed, tally.points, tally.runs, len(tally.failures)))
+        points, wrong = points + tally.points, wrong + len(tally.failures)
+        print(f"seed {seed}: {tally.points:,} crash points; {points:,} so far, {monotonic() - start:.0f} s", flush=True)  # noqa: T201
+    ranges = read(Path(file))
+    total = sum(one.points for one in ranges)
+    print(f"{points:,} crash points, {wrong} wrong answers; with those of earlier runs {total:,} crash points")  # noqa: T201
+    return 1 if any(one.wrong for one in ranges) else 0
 
 
 if __name__ == "__main__":
