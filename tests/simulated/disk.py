@@ -116,11 +116,10 @@ class Disk:
     def sleep(self, seconds: float) -> None:
         self.time_s += seconds
 
-    def new_name(self) -> str:
-        """Return a name that no file of the micro-batch has, the same for all repetitions that find the same files."""
-        folder = f"/{int(self.attempt.partition('/')[0]):012}/"
-        number, taken = 0, "\n".join([path for path in self.files if folder in path])
-        while f"-{number:012x}." in taken:
+    def new_name(self, start: str) -> str:
+        """Return how a path with this start can go on: as no file does, and alike in all runs that find these files."""
+        number, taken = 0, "\n".join(self.files)
+        while f"{start}{number:012x}" in taken:
             number += 1
         return f"{number:012x}"
 

@@ -293,10 +293,10 @@ class _Batch:
         output: list[Any] = []
         for worker in order:
             own = np.flatnonzero(workers == worker)
-            output += self._attempted((worker, *own.tolist()), partial(self._work, rows, own, worker))
+            output += self._attempted((worker, *own.tolist()), partial(self._work, rows, own, worker), worker)
         return output if history.stage == "stateful" else sorted(_summed(output).items())
 
-    def _attempted(self, name: Hashable, task: Callable[[], _Result]) -> _Result:
+    def _attempted(self, name: Hashable, task: Callable[[], _Result], worker: int = 0) -> _Result:
         """Run a task, several times if it fails or is killed; see `Memory`."""
         if len(self.results) < len(self.known):
             self.results.append(self.known[len(self.results)])
@@ -306,7 +306,8 @@ class _Batch:
         for attempt in range(_ATTEMPTS):
             self.disk.begin_task(f"{name}/{attempt}")
             try:
-                result: _Result = self.history.memory.run((self.batch, name), self.disk, partial(self._live, task))
+                live = partial(self._live, task, worker)
+                result: _Result = self.history.memory.run((self.batch, name), self.disk, live)
             except Crash:
                 if self.disk.crash_at is None or self.disk.crash_at.damage != "task":
                     raise
@@ -321,8 +322,8 @@ class _Batch:
                 return result
         raise AssertionError("unreachable")
 
-    def _live(self, task: Callable[[], _Result], disk: Recorded) -> _Result:
-        with simulated(self.history.keep, disk, self.batch):
+    def _live(self, task: Callable[[], _Result], worker: int, disk: Recorded) -> _Result:
+        with simulated(self.history.keep, disk, self.batch, worker):
             return task()
 
     def _plan(self) -> pa.RecordBatch:

@@ -96,8 +96,8 @@ class Recorded:
     def sleep(self, seconds: float) -> None:
         self._do("sleep", seconds)
 
-    def new_name(self) -> str:
-        return str(self._do("new_name"))
+    def new_name(self, start: str) -> str:
+        return str(self._do("new_name", start))
 
     def temporary_name(self) -> str:
         self._n_temporary += 1

@@ -29,13 +29,13 @@ class _Name:
 
 
 @contextmanager
-def simulated(keep: int, disk: Recorded, batch: int) -> Iterator[None]:
+def simulated(keep: int, disk: Recorded, batch: int, worker: int = 0) -> Iterator[None]:
     """Let everything run on a disk, and in a micro-batch, that are simulated, where states are kept a while."""
     replaced = (
         (batch_directory, "open_files", lambda uri: (disk, uri)),
         (batch_directory, "sleep", disk.sleep),
         (batch_directory, "uuid4", lambda: _Name(disk.temporary_name())),
-        (state_store, "uuid4", lambda: _Name(disk.new_name())),
+        (state_store, "uuid4", lambda: _Name(disk.new_name(f"/{batch:012}/worker-{worker}-"))),
         (state_store, "KEEP", keep),
         (stateful, "KEEP", keep),
         (stateful, "time", _Clock),
