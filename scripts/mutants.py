@@ -42,7 +42,7 @@ TESTED_BY: Final = {
     "salting.forecast": "salting/test_forecast salting/test_planner groupings/test_even",
     "salting.owners": "salting/test_owners salting/test_planner",
     "salting.capacities": "salting/test_capacities salting/test_planner",
-    "salting.join_planner": "salting/test_join_plan",
+    "salting.join_planner": "salting/test_join_planner salting/test_join_plan",
     "salting.join_plan": "salting/test_join_plan",
     "salting.order_plan": "salting/test_order_plan",
     "salting.planning_task": "salting/test_planning_task",
