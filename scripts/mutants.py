@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -184,17 +183,20 @@ def _become(node: ast.UnaryOp, other: ast.Call) -> None:
     node.__dict__.update(other.__dict__)
 
 
-def mutants_of(module: str) -> list[Mutant]:
-    """Return all changes of a module."""
-    tree, found = ast.parse(path_of(module).read_text()), []
-    for number, (node, _) in enumerate(changes(tree)):
-        mutated = copy.deepcopy(tree)
-        changed, change = [*changes(mutated)][number]
-        change()
-        line: int = node.lineno  # type: ignore[attr-defined] # expressions have one
-        before, after = (ast.unparse(ast.fix_missing_locations(one)) for one in (node, changed))
-        found.append(Mutant(module=module, number=number, line=line, before=before, after=after))
-    return found
+def places_of(module: str) -> list[tuple[str, int]]:
+    """Return the numbers of all changes of a module."""
+    return [(module, number) for number, _ in enumerate(changes(ast.parse(path_of(module).read_text())))]
+
+
+def mutant_of(module: str, number: int) -> Mutant:
+    """Return a change of a module."""
+    tree = ast.parse(path_of(module).read_text())
+    node, change = [*changes(tree)][number]
+    line: int = node.lineno  # type: ignore[attr-defined] # expressions have one
+    before = ast.unparse(ast.fix_missing_locations(node))
+    change()
+    after = ast.unparse(ast.fix_missing_locations(node))
+    return Mutant(module=module, number=number, line=line, before=before, after=after)
 
 
 def mutated(mutant: Mutant) -> ast.Module:
@@ -278,10 +280,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9, help="start no more after that")
     arguments = parser.parse_args()
     modules = [module for module in TESTED_BY if arguments.module in module]
-    mutants = [mutant for module in modules for mutant in mutants_of(module)]
-    random.Random(arguments.seed).shuffle(mutants)
-    chosen = mutants if arguments.all else mutants[: arguments.sample]
-    print(f"{len(mutants):,} possible changes in {len(modules)} modules; {len(chosen):,} are tried", flush=True)
+    places = [place for module in modules for place in places_of(module)]
+    random.Random(arguments.seed).shuffle(places)
+    chosen = [mutant_of(*place) for place in (places if arguments.all else places[: arguments.sample])]
+    print(f"{len(places):,} possible changes in {len(modules)} modules; {len(chosen):,} are tried", flush=True)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
     load_libraries()
     arguments.to.parent.mkdir(exist_ok=True)
