@@ -246,6 +246,7 @@ def _run_tests(mutant: Mutant | None, module: str, seconds: float) -> None:
             if "jit(" in path_of(module).read_text():  # its machine code is kept by the name of the file
                 numba.config.CACHE_DIR = folder  # type: ignore[attr-defined] # it is set when Numba is loaded
         files = [str(ROOT / "tests" / f"{name}.py") for name in TESTED_BY[module].split()]
+        files.append(str(path_of(module)))  # its examples are tests, too
         options = [
             "-x",
             "-q",
@@ -288,8 +289,8 @@ def main() -> int:
     load_libraries()
     arguments.to.parent.mkdir(exist_ok=True)
     kept = [json.loads(line) for line in arguments.to.read_text().splitlines()] if arguments.to.exists() else []
-    known: dict[str, str] = {one["name"]: one["verdict"] for one in kept}
-    limits: dict[str, float] = {}
+    known: dict[str, str] = {one["name"]: one["verdict"] for one in kept if "verdict" in one}
+    limits: dict[str, float] = {one["module"]: one["limit_s"] for one in kept if "limit_s" in one}
     end = time.monotonic() + 60 * arguments.minutes
     for number, mutant in enumerate(chosen, 1):
         if mutant.name in known:
@@ -302,13 +303,19 @@ def main() -> int:
                 print(f"the tests of {mutant.module} fail as they are", file=sys.stderr)
                 return 2
             limits[mutant.module] = max(_LEAST_SECONDS, _FACTOR * (time.monotonic() - start))
+            note(arguments.to, module=mutant.module, limit_s=limits[mutant.module])
         known[mutant.name] = found = verdict(mutant, mutant.module, limits[mutant.module])
-        with arguments.to.open("a") as log:
-            log.write(json.dumps({"name": mutant.name, "verdict": found}, ensure_ascii=False) + "\n")
+        note(arguments.to, name=mutant.name, verdict=found)
         if found == "survives":
             print(f"{number:>5}  {mutant.name}", flush=True)
     report(chosen, known)
     return 0
+
+
+def note(file: Path, **found: Any) -> None:
+    """Append to what is kept."""
+    with file.open("a") as log:
+        log.write(json.dumps(found, ensure_ascii=False) + "\n")
 
 
 def report(chosen: Sequence[Mutant], known: dict[str, str]) -> None:
