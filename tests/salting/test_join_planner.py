@@ -12,7 +12,10 @@ from naive.join_grids import Sides
 from skewless.salting.join_planner import Cuts, JoinCounts, JoinType, plan_grids
 
 COUNTS = st.integers(0, 6) | st.integers(0, 400) | st.sampled_from([16, 32, 48, 64, 128, 1000, 4096])
-KEYS = st.lists(st.tuples(COUNTS, COUNTS), max_size=7)
+HOT = st.sampled_from([3_000, 10_000, 30_000, 100_000])
+KEYS = st.lists(
+    st.tuples(COUNTS, COUNTS) | st.tuples(HOT, st.integers(0, 30)) | st.tuples(st.integers(0, 30), HOT), max_size=7
+)
 OTHERS = st.lists(st.tuples(COUNTS, COUNTS, COUNTS), min_size=1, max_size=6)
 
 
