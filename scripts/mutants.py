@@ -33,7 +33,7 @@ from typing import Any, Final
 
 import numba
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 ROOT: Final = Path(__file__).parents[1]
 TESTED_BY: Final = {
@@ -292,8 +292,14 @@ def load_libraries() -> None:
     for name in ("numpy", "pandas", "pyarrow", "pyspark.sql"):
         importlib.import_module(name)
     # Whether a test fails is all that matters, not by which smallest example.
+    # A busy machine must not make tests fail.
     settings.register_profile(
-        "mutants", deadline=None, database=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
+        "mutants",
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[*HealthCheck],
     )
 
 
