@@ -69,8 +69,17 @@ TESTED_BY: Final = {
 
 _LENGTH: Final = "how many slots are tried at a time does not change which one is the first"
 EQUIVALENT: Final = {
+    (
+        "salting.join_planner",
+        "a, b, shares = float(of.left[key]), float(of.right[key]), costs[key] / target if target else 0.0",
+        1,
+    ): "without any rows no key is worth a grid, whose shares are 3 or more",
     ("combiners.partials", "return [(np.asarray(key.is_valid()).astype(np.int64), 2), *fields]", 0): (
         "pairs of codes are told apart by any number that is greater than the codes"
+    ),
+    ("storage.state_store", 'name = f"worker-{worker}-{uuid4().hex[:12]}.arrow"', 0): "a longer name is as good",
+    ("storage.state_store", "newest = max((number for number in listed if number < batch), default=-1)", 3): (
+        "below zero there is no batch, whatever the number"
     ),
     **{
         ("salting.order_plan", "tried = np.arange(last + 1, last + 1 + 8 * n_workers, dtype=np.uint64)", at): _LENGTH
