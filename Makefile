@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help
 .PHONY: help setup services demo test test-all test-versions checks lint types imports classes kernels docs versions unit \
-  crashes chaos soak mutants format bench benchmarks notebooks experiments wheel release-check lock clean
+  crashes chaos soak mutants format bench benchmarks notebooks experiments wheel release-check audit lock clean
 
 # What runs on every version of Spark: batch jobs and Connect. Tests of what a version lacks skip themselves there.
 ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_spark exactness explain group_api group_batch \
@@ -80,14 +80,14 @@ mutants: setup kernels ## Change the source in N places (of seed SEED), one at a
 	$(BIN)/python scripts/mutants.py --sample $(N) --seed $(SEED)
 
 chaos: services classes kernels ## N faults of seed SEED on Spark, each answer compared with plain Spark; goes on where it was stopped; ONLY=seed:index repeats one
-	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(STAGE),--stage $(STAGE)) $(if $(ONLY),--only $(ONLY))
+	PYTHONPATH=tests $(BIN)/python tests/chaos/run.py --faults $(N) --seed $(SEED) $(if $(STAGE),--stage $(STAGE)) $(if $(KIND),--kind "$(KIND)") $(if $(ONLY),--only $(ONLY))
 
 MINUTES ?= 60
 soak: setup kernels ## A stream at 80 % of its capacity for MINUTES: memory, directories and open files must not grow
 	@$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 crashes: setup ## Histories that crash at every storage operation, SEEDS=0:1000; goes on where it was stopped (1,000 seeds: half an hour)
-	PYTHONPATH=tests $(BIN)/python tests/simulated/crashes.py $(SEEDS) .cache/crashes
+	PYTHONPATH=tests $(BIN)/python tests/simulated/crashes.py $(SEEDS)
 
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
@@ -114,6 +114,9 @@ release-check: wheel ## Install wheel and source distribution in empty environme
 experiments: setup ## All tables and figures of the papers, in virtual time and on Spark, into docs/experiments (half an hour)
 	$(BIN)/skewless experiment run all --engine both
 	$(BIN)/skewless experiment report --to docs/experiments
+
+audit: setup ## Known vulnerabilities of the locked packages, from a copy of an advisory database: ADVISORIES=…/vulns
+	$(BIN)/python scripts/audit.py $(ADVISORIES)
 
 lock: setup ## Resolve requirements.lock again from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \

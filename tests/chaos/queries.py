@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from chaos.points import come, go
 from services.kept import given_rows, kept_states, set_aside
@@ -120,7 +121,7 @@ def aggregate_stream(spark: SparkSession, query: Query) -> tuple[list[Row], list
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2).parquet(f"{folder}/input")
         df = _batch(spark, query)
     result = _aggregate(_timed(_disturbed(stream), query), query)
-    _run_stream(result.mapInArrow(go, result.schema), folder, "update")
+    _keep(result.mapInArrow(go, result.schema), folder)
     latest: dict[Row, Row] = {}
     n_keys = 2 if "window" in query else 1
     for row in given_rows(Path(folder) / "sink"):
@@ -132,12 +133,22 @@ def _parsed(records: DataFrame) -> DataFrame:
     return records.select(sf.from_json(records["value"].cast("string"), SCHEMA).alias("row")).select("row.*")
 
 
-def _run_stream(result: DataFrame, folder: str, mode: str) -> None:
+def _keep(result: DataFrame, folder: str) -> None:
+    """Write each micro-batch into a folder of its own."""
+
     def keep(rows: DataFrame, batch: int) -> None:
         rows.write.mode("overwrite").parquet(f"{folder}/sink/{batch}")
 
-    writer = result.writeStream.outputMode(mode).option("checkpointLocation", f"{folder}/checkpoint")
-    query = writer.trigger(availableNow=True).foreachBatch(keep).start()
+    _run(result.writeStream.outputMode("update").foreachBatch(keep), folder)
+
+
+def _append(result: DataFrame, folder: str) -> None:
+    """Write into Spark's own sink, as `stateful` does not know its micro-batch in `foreachBatch` of Connect."""
+    _run(result.writeStream.outputMode("append").format("parquet").option("path", f"{folder}/sink"), folder)
+
+
+def _run(writer: DataStreamWriter, folder: str) -> None:
+    query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     finally:
@@ -157,8 +168,8 @@ def process(spark: SparkSession, query: Query) -> tuple[list[Row], list[Row]]:
         _disturbed(stream), "k", grouping=groupings[query["grouping"]](), ledger=f"{folder}/ledger", seed=query["seed"]
     )
     result = grouped.stateful(Chain(), state=f"{folder}/state", order_by="seq")
-    _run_stream(result.mapInArrow(go, result.schema), folder, "append")
-    found = [("output", *row) for row in given_rows(Path(folder) / "sink")]
+    _append(result.mapInArrow(go, result.schema), folder)
+    found = [("output", *row) for row in _rows(spark.read.schema(result.schema).parquet(f"{folder}/sink"))]
     found += [("state", *key, *state.values()) for key, state in kept_states(Path(folder) / "state").items()]
     rejects = set_aside(Path(folder) / "state" / "rejects")
     found += [("reject", reject["key"][0], reject["row"]["v"], None, None) for reject in rejects]

@@ -21,7 +21,7 @@ from chaos.strike import PLACE
 from services.broker import Broker
 from services.class_archive import QUICK
 from services.jars import Unavailable, fetch_jars
-from services.standalone import Cluster, Program, find, running, running_cluster, spark_command, wait_for
+from services.standalone import Cluster, Program, command_lines, find, running, running_cluster, spark_command, wait_for
 
 LIMIT_S: Final = 900.0
 """A query that takes longer hangs; generous, as the machine may be busy."""
@@ -93,8 +93,7 @@ class Stage(ABC):
 
     def command_lines(self) -> list[str]:
         """Return what everybody can see of the driver program and of all that it has started."""
-        files = [Path(f"/proc/{pid}/cmdline") for pid in (self._driver.pids() if self._driver else [])]
-        return [file.read_text(errors="replace").replace("\0", " ") for file in files if file.exists()]
+        return command_lines(self._driver.process.pid) if self._driver else []
 
     def start(self) -> None:
         """Start the driver program and what it needs, after whatever is left of an earlier start is stopped."""

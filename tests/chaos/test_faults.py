@@ -96,13 +96,13 @@ def test_the_report_counts_what_was_struck(tmp_path: Path) -> None:
     results = [Result(index=i, outcome=outcome, message="no /x/ledger/1", **common)  # type: ignore[arg-type]
                for i, outcome in enumerate(outcomes)]  # fmt: skip
     (tmp_path / "seed-7.jsonl").write_text("".join(json.dumps(asdict(result)) + "\n" for result in results))
-    (tmp_path / "crashes").write_text("0 10 4 0\n2 5 3 0\n")
+    (tmp_path / "crashes").write_text("# of a run\n0 1 10 4 0\n4 9 5 3 0\n")
     write_report(tmp_path, tmp_path / "crashes", tmp_path / "chaos.md")
     text = (tmp_path / "chaos.md").read_text()
     assert "**2 faults** of seed 7 (numbers up to 2): 1 survived, 1 refused,\n**0 wrong**" in text
     assert "| disk full | 2 | 1 | 1 | 0 |" in text
     assert "- 1 times: no <ledger>" in text
-    assert "**15 crash points**" in text
+    assert "**15 crash points**, which left 7 different disks, of seeds 0 to 1, 4 to 9:\n**0 wrong**" in text
 
 
 @pytest.mark.parametrize("operation", ["agg batch", "agg stream", "stateful", "join", "over", "repartition"])

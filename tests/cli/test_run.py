@@ -16,13 +16,15 @@ import pytest
 
 from services.command import SKEWLESS, run_apart
 from services.long import only_if_long
-from services.standalone import wait_for
+from services.standalone import command_lines, wait_for
 from skewless.cli.main import main
 
 pytest.importorskip("pyspark")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SECRET = "wJalrXUtnFEMI"  # noqa: S105 - it is none
 
 
 @pytest.mark.spark
@@ -35,8 +37,15 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path)
         file = tmp_path / "in" / f"{batch}.csv"
         file.write_text("".join(["who,at\n", *rows]))
         os.utime(file, (1_000 + batch, 1_000 + batch))  # Spark reads by time; files of one millisecond in any order
+    (tmp_path / "run.toml").write_text(f"""
+        [spark.conf]
+        "spark.hadoop.fs.s3a.secret.key" = "{SECRET}"
+        "spark.hadoop.elsewhere" = "s3a://id:{SECRET}@bucket/x"
+        "spark.kafka.sasl.jaas.config" = "{SECRET}"
+    """)
     command = [
-        "run", "-g", "DKG", "--set", "expected_keys=50", "--input", str(tmp_path / "in"), "--key", "who",
+        "run", str(tmp_path / "run.toml"), "-g", "DKG", "--set", "expected_keys=50", "--input", str(tmp_path / "in"),
+        "--key", "who",
         "--time", "at", "--workers", "2", "--window", "1s", "--master", "local[2]", "--output", str(tmp_path / "out"),
         "--checkpoint", str(tmp_path / "check"),
     ]  # fmt: skip
@@ -46,11 +55,14 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path)
     )  # fmt: skip
     try:
         wait_for(lambda: list(tmp_path.glob("check/query/commits/0")) or None, "the first micro-batch")
+        shown = command_lines(process.pid)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Spark and its workers as well
         stdout, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
     assert (process.returncode, stdout) == (130, "")
+    assert {"java", "python"} <= {Path(line.split("\0")[0]).name.rstrip("0123456789.") for line in shown}
+    assert not [line for line in shown if SECRET in line]
     assert stderr.strip() == "skewless: interrupted"
     assert not list(tmp_path.glob("check/query/commits/2"))
     done = run_apart(*command, "--verify", "--json")
@@ -59,6 +71,9 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path)
     assert (report["grouping"], report["exact"], report["tuples"], report["batches"]) == ("dynamic_key", True, 600, 3)
     assert set(report["latency_ms"]) == {"p50", "p95", "p99"}
     assert list((tmp_path / "out").glob("*.parquet"))
+    written = [file for folder in ("check", "out") for file in (tmp_path / folder).rglob("*") if file.is_file()]
+    assert written
+    assert not [file for file in written if SECRET.encode() in file.read_bytes()]
 
 
 @pytest.mark.spark

@@ -43,6 +43,15 @@ def test_pieces_are_even_where_any_cut_is_possible() -> None:
     assert list(key.slots) == sorted(set(key.slots))
     assert landings(np.array(key.slots, dtype=np.uint64), 8).tolist() == list(key.workers)
     assert "0.0 % with this plan: 7 cuts by order" in str(plan)
+    assert str(plan).splitlines()[1:] == ["  hot: 80.00% of the rows, cut in 8"]
+
+
+@pytest.mark.parametrize(("first", "is_remarkable"), [(1_400, False), (1_450, True)])
+def test_a_piece_that_is_a_little_too_large_has_no_remark(first: int, is_remarkable: bool) -> None:
+    """Each piece should have an eighth of the rows, which is 1,250 of the sample."""
+    plan = planned(one_hot(), Places(starts=np.array([0, first, *range(2_500, 10_000, 1_250)]), sampled=10_000))
+    assert max(plan.keys[0].amounts) == pytest.approx(80 * first)
+    assert bool(plan.remarks) == is_remarkable
 
 
 def test_keys_below_a_share_or_a_least_size_are_not_worth_a_cut() -> None:

@@ -64,8 +64,7 @@ class Program:
 
     def pids(self) -> list[int]:
         """Return the live processes of its session, itself included."""
-        pids = (int(folder.name) for folder in _PROC.iterdir() if folder.name.isdigit())
-        return [pid for pid in pids if _session(pid) == self.process.pid]
+        return _pids(self.process.pid)
 
     def kill(self) -> None:
         """Kill it and everything that it started."""
@@ -220,6 +219,11 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
+def _pids(session: int) -> list[int]:
+    pids = (int(folder.name) for folder in _PROC.iterdir() if folder.name.isdigit())
+    return [pid for pid in pids if _session(pid) == session]
+
+
 def _session(pid: int) -> int | None:
     """Return the session of a process; None if it is gone or a zombie."""
     try:
@@ -228,6 +232,11 @@ def _session(pid: int) -> int | None:
     except (OSError, ValueError):
         return None
     return None if state in "ZX" else int(session)
+
+
+def command_lines(session: int) -> list[str]:
+    """Return the command lines of all processes of a session, as everybody on this machine can read them."""
+    return ["\0".join(_arguments(pid)) for pid in _pids(session)]
 
 
 def _arguments(pid: int) -> list[str]:

@@ -1,8 +1,9 @@
 """A driver program: ordered state over files, into a sink that a repeated micro-batch overwrites.
 
 Options: `folder` (with the input; for checkpoint, ledger, state and sink), `workers`, `seed`; `planned` for owners that
-Spark looks up in a plan; and `remote` to run it through Spark Connect, into a sink of Spark's own. A micro-batch takes
-two files, each read by a source of its own. Once rows have come to workers, there is a file `begun/<batch>/rows.npz`.
+Spark looks up in a plan; and `remote` to run it through Spark Connect, into a sink of Spark's own, or with `each` into
+`foreachBatch`. A micro-batch takes two files, each read by a source of its own. Once rows have come to workers, there
+is a file `begun/<batch>/rows.npz`.
 
 While there is a file `hold-<moment>` in the folder, the program waits at that moment: `before` any state is
 written, `partly` when the first two workers are done, `unwritten` when all are done and the sink has nothing,
@@ -23,9 +24,10 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from services.random_owner import Chain, PlannedOwner, RandomOwner
+from skewless.errors import QueryError
 from skewless.processors import KeyState, Row
 from skewless.spark import group
-from skewless.spark.deploy.session import make_session
+from skewless.spark.deploy.session import make_session, one_line_errors
 from skewless.spark.routing import micro_batch
 
 
@@ -77,7 +79,7 @@ def run(spark: SparkSession, options: dict[str, Any]) -> None:
         hold(str(folder), "uncommitted")
 
     writer = result.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
-    if "remote" in options:
+    if "remote" in options and not options.get("each"):
         query = writer.format("parquet").option("path", str(folder / "sink" / "0")).start()
     else:
         query = writer.foreachBatch(keep).start()
@@ -87,8 +89,13 @@ def run(spark: SparkSession, options: dict[str, Any]) -> None:
 def main() -> None:
     options = json.loads(sys.argv[1])
     spark = start(options)
-    run(spark, options)
-    print(json.dumps({"session": type(spark).__module__}))  # noqa: T201
+    answer = {"session": type(spark).__module__}
+    try:
+        with one_line_errors():
+            run(spark, options)
+    except QueryError as error:
+        answer["error"] = str(error)
+    print(json.dumps(answer))  # noqa: T201
     spark.stop()
 
 

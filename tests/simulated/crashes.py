@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,8 @@ from time import monotonic
 from typing import Final
 
 from simulated.disk import Crash, CrashPoint, Disk
-from simulated.history import Answer, History, Query
+from simulated.history import Answer, Begun, History, Query
+from simulated.tried import TRIED, Tried, add, read
 from skewless.errors import SkewlessError
 from skewless.storage.file_system import FAILURES
 
@@ -28,10 +30,10 @@ class Tally:
 
 def crash_points(disk: Disk) -> Iterator[CrashPoint]:
     """Return all ways to break off the attempt that a disk has just seen."""
-    for number, operation in enumerate(disk.operations):
+    for number, (operation, _) in enumerate(disk.operations):
         for damage in ("task", "query", "power") if disk.kind == "local" else ("task", "query"):
             yield CrashPoint(number, "before", damage)
-            if operation.startswith(("save", "rename", "remove")):
+            if operation in {"save", "rename", "remove"}:
                 yield CrashPoint(number, "middle", damage)
 
 
@@ -50,11 +52,13 @@ class Trial:
         """Crash at every operation in turn; each time restart, run to the end, and compare."""
         tally, undisturbed = Tally(), self.start()
         for batch in range(self.history.n_batches):
-            probe = undisturbed.copy()
-            self.attempt(probe, batch, None)
-            for point in list(crash_points(probe.disk)):
+            probe, tasks = undisturbed.copy(), list[Begun]()
+            self.attempt(probe, batch, None, tasks)
+            starts = [len(task.disk.operations) for task in tasks]
+            for point in crash_points(probe.disk):
                 tally.points += 1
-                failure = self.crash(undisturbed.copy(), batch, point, tally)
+                before = tasks[: bisect_right(starts, point.operation)]  # the last one is the one that crashes
+                failure = self.crash(undisturbed.copy(), batch, point, tally, before)
                 if failure:
                     tally.failures.append(f"replay({self.history.seed}, {batch}, {point}): {failure}")
             failure = self.finish(undisturbed.copy(), batch, 0, tally)
@@ -67,17 +71,19 @@ class Trial:
     def start(self) -> Query:
         return Query(self.history, self.history.empty_disk())
 
-    def crash(self, query: Query, batch: int, point: CrashPoint | None, tally: Tally) -> str:
+    def crash(
+        self, query: Query, batch: int, point: CrashPoint | None, tally: Tally, tasks: list[Begun] | None = None
+    ) -> str:
         """Crash a micro-batch, restart, and run to the end; return what is wrong then."""
-        if self.attempt(query, batch, point):
+        if self.attempt(query, batch, point, tasks):
             return self.finish(query, batch + 1, 0, tally)
         query.disk.sleep(_RESTART_S)
         return self.finish(query, batch, 1, tally)
 
-    def attempt(self, query: Query, batch: int, point: CrashPoint | None) -> bool:
-        """Run a micro-batch once; return whether it came to its end."""
+    def attempt(self, query: Query, batch: int, point: CrashPoint | None, tasks: list[Begun] | None = None) -> bool:
+        """Run a micro-batch once, see `Query.run_batch`; return whether it came to its end."""
         try:
-            query.run_batch(batch, 0, point)
+            query.run_batch(batch, 0, point, tasks)
         except (Crash, SkewlessError, *FAILURES):
             return False
         return True
@@ -118,27 +124,22 @@ def replay(seed: int, batch: int, point: CrashPoint | None) -> None:
     assert not failure, f"{trial.history}: {failure}"
 
 
-def main(seeds: str, progress: str) -> int:
-    """Try seeds `from:to`; those in the file of progress are done, and counted."""
+def main(seeds: str, file: str = str(TRIED)) -> int:
+    """Try seeds `from:to`; those in the file are done, and counted there."""
     first, last = map(int, seeds.split(":"))
-    file, start = Path(progress), monotonic()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-    done = {int(seed): (int(points), int(runs), int(wrong)) for seed, points, runs, wrong in lines}
-    for seed in range(first, last):
-        if seed in done:
-            continue
+    start, points, wrong = monotonic(), 0, 0
+    done = {seed for one in read(Path(file)) for seed in range(one.first, one.last + 1)}
+    for seed in sorted({*range(first, last)} - done):
         tally = Trial(seed).crash_everywhere()
-        done[seed] = tally.points, tally.runs, len(tally.failures)
         for failure in tally.failures:
             print(f"wrong: {failure}\n  to repeat it: from simulated.crashes import *; {failure.partition(': ')[0]}")  # noqa: T201
-        with file.open("a") as out:
-            out.write(f"{seed} {tally.points} {tally.runs} {len(tally.failures)}\n")
-        points = sum(done[number][0] for number in done if first <= number < last)
-        print(f"seed {seed}: {tally.points:,} crash points; {points:,} in all, {monotonic() - start:.0f} s", flush=True)  # noqa: T201
-    points, runs, wrong = (sum(done[seed][column] for seed in range(first, last)) for column in range(3))
-    print(f"seeds {seeds}: {points:,} crash points, {runs:,} different disks, {wrong} wrong answers")  # noqa: T201
-    return 1 if wrong else 0
+        add(Path(file), Tried(seed, seed, tally.points, tally.runs, len(tally.failures)))
+        points, wrong = points + tally.points, wrong + len(tally.failures)
+        print(f"seed {seed}: {tally.points:,} crash points; {points:,} so far, {monotonic() - start:.0f} s", flush=True)  # noqa: T201
+    ranges = read(Path(file))
+    total = sum(one.points for one in ranges)
+    print(f"{points:,} crash points, {wrong} wrong answers; with those of earlier runs {total:,} crash points")  # noqa: T201
+    return 1 if any(one.wrong for one in ranges) else 0
 
 
 if __name__ == "__main__":

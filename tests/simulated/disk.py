@@ -21,6 +21,10 @@ _LATEST_S: Final = 1.5  # a listing is complete after this; readers that must ag
 _FAILING: Final = 0.01  # of operations fail, and as many are done but their answer is lost
 
 
+TEMPORARY: Final = "~"
+"""Begins what a task calls a temporary file, by a number of its own: nobody ever sees the name that it has."""
+
+
 class Crash(BaseException):
     """The end of a process: not an `Exception`, as no code may catch it."""
 
@@ -64,18 +68,19 @@ class Disk:
     lists_old_until: float = 0.0
     time_s: float = 0.0
     crash_at: CrashPoint | None = None
-    operations: list[str] = field(default_factory=list)
+    operations: list[tuple[str, str]] = field(default_factory=list)
     attempt: str = ""
     n_changes: int = 0
     _random: Random = field(default_factory=Random)
     _lost_answer: bool = False
+    _temporary: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_links(self) -> bool:
         return self.kind == "local"
 
     def copy(self) -> Disk:
-        """Return a disk with the same files and another future."""
+        """Return a disk with the same files, in the same attempt: what is random in the next task is alike, too."""
         return Disk(
             kind=self.kind,
             seed=self.seed,
@@ -86,6 +91,9 @@ class Disk:
             listed_wrongly_until=dict(self.listed_wrongly_until),
             lists_old_until=self.lists_old_until,
             time_s=self.time_s,
+            operations=list(self.operations),
+            attempt=self.attempt,
+            n_changes=self.n_changes,
         )
 
     def begin(self, attempt: str, crash_at: CrashPoint | None = None) -> None:
@@ -108,28 +116,30 @@ class Disk:
     def sleep(self, seconds: float) -> None:
         self.time_s += seconds
 
-    def new_name(self) -> str:
-        """Return a name that no file has, the same for all repetitions that find the same files."""
+    def new_name(self, start: str) -> str:
+        """Return how a path with this start can go on: as no file does, and alike in all runs that find these files."""
         number, taken = 0, "\n".join(self.files)
-        while f"{number:012x}" in taken:
+        while f"{start}{number:012x}" in taken:
             number += 1
         return f"{number:012x}"
 
     def begin_task(self, name: str) -> None:
         """Start an attempt at a task: what fails in it depends on its name, and on what was changed before."""
         self._random = Random(f"{self.seed} {self.attempt} {name} {self.n_changes}")
+        self._temporary.clear()
 
     # The operations of a file system.
 
     def names(self, folder: str) -> list[str]:
         self._step("names", folder)
-        start = f"{folder}/"
-        wrong = {path for path, until in self.listed_wrongly_until.items() if until > self.time_s}
-        shown = {path for path in wrong.symmetric_difference(self.files) if path.startswith(start)}
-        if not shown:
+        start, time_s = f"{folder}/", self.time_s
+        wrong = [path for path, until in self.listed_wrongly_until.items() if until > time_s]
+        shown = {*wrong}.symmetric_difference(self.files) if wrong else self.files
+        names = {path[len(start) :].partition("/")[0] for path in shown if path.startswith(start)}
+        if not names:
             raise FileNotFoundError(folder)
         self._answer("names")
-        return sorted({path[len(start) :].partition("/")[0] for path in shown})
+        return sorted(names)
 
     def read(self, path: str) -> bytes:
         self._step("read", path)
@@ -139,7 +149,7 @@ class Disk:
         return pa.BufferReader(self.read(path))
 
     def save(self, path: str, content: bytes | pa.Buffer) -> None:
-        content = bytes(content)
+        path, content = self._real(path), bytes(content)
         if self._step("save", path, mutates=True):
             self._put(path, File(content[: self._random.randrange(len(content) + 1)], synced=False))
             self._crash()
@@ -147,22 +157,28 @@ class Disk:
         self._answer("save")
 
     def sync(self, path: str) -> None:
+        path = self._real(path)
         self._step("sync", path, mutates=True)
         if path in self.files:
             self.files[path] = File(self.files[path].content, synced=True)
             return
         start = f"{path}/"
-        inside = [name for name in {**self.files, **self.on_disk} if name.startswith(start)]
-        for name in inside:
-            below = name[len(path) + 1 :].partition("/")
-            if below[1]:
-                self.folders_on_disk.add(f"{path}/{below[0]}")
-            elif name in self.files:
-                self.on_disk[name] = self.files[name]
-            else:
+        for name in [name for name in self.on_disk if name not in self.files and name.startswith(start)]:
+            if not self._is_below(name, start):
                 del self.on_disk[name]
+        for name, file in self.files.items():
+            if name.startswith(start) and not self._is_below(name, start):
+                self.on_disk[name] = file
+
+    def _is_below(self, path: str, folder: str) -> bool:
+        """Whether a path is in a folder of a folder, which is on the disk now."""
+        end = path.find("/", len(folder))
+        if end >= 0:
+            self.folders_on_disk.add(path[:end])
+        return end >= 0
 
     def rename(self, path: str, to: str) -> None:
+        path, to = self._real(path), self._real(to)
         in_two = self._step("rename", to, mutates=True)
         self._content(path)
         self._put(to, self.files[path])
@@ -175,6 +191,7 @@ class Disk:
 
     def link(self, path: str, to: str) -> None:
         self._step("link", to, mutates=True)
+        path = self._real(path)
         self._content(path)
         if to in self.files:
             raise FileExistsError(to)
@@ -182,6 +199,7 @@ class Disk:
         self._answer("link")
 
     def delete(self, path: str) -> None:
+        path = self._real(path)
         self._step("delete", path, mutates=True)
         self._content(path)
         self._drop(path)
@@ -219,6 +237,17 @@ class Disk:
             left[path] = File(found.content if found.synced else torn, synced=True)
         self.files, self.on_disk = left, dict(left)
 
+    def _real(self, path: str) -> str:
+        """Return the path of a temporary file of the task, which no file of an earlier attempt has; others as is."""
+        if TEMPORARY not in path:
+            return path
+        if path not in self._temporary:
+            start, number = path.rpartition(TEMPORARY)[0], 0
+            while f"{start}{number:012x}" in self.files:
+                number += 1
+            self._temporary[path] = f"{start}{number:012x}"
+        return self._temporary[path]
+
     def _content(self, path: str) -> bytes:
         if path not in self.files:
             raise FileNotFoundError(path)
@@ -247,7 +276,7 @@ class Disk:
         if mutates:
             self.n_changes += 1
             self.time_s += 0.01 * self._random.random()
-        self.operations.append(f"{what} {path}")
+        self.operations.append((what, path))
         if self.crash_at is not None and self.crash_at.operation == len(self.operations) - 1:
             if self.crash_at.moment == "before":
                 self._crash()

@@ -6,14 +6,12 @@ What Spark would keep in its own checkpoint (which micro-batches are done, and t
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from random import Random
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 from unittest.mock import patch
 
 import numpy as np
@@ -23,18 +21,19 @@ from numpy.typing import NDArray
 from simulated.disk import Crash, CrashPoint, Disk, Kind
 from simulated.exchange import send, send_by_range
 from simulated.memory import Memory, Recorded
+from simulated.surroundings import simulated
 from skewless.errors import QueryError, SkewlessError
 from skewless.groupings import Even, Grouping, make_grouping
 from skewless.hashing import rehash
 from skewless.processors import KeyState, Processing, Processor, Row
 from skewless.processors.processing import HASH
 from skewless.processors.substreams import substreams_of
-from skewless.spark import grouping_plan, route, stateful, work
+from skewless.spark import route
 from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.routing import Routing
 from skewless.spark.stateful import ARRIVAL, CLOCK, EventTime, StatefulWork, _MicroBatch
 from skewless.spark.work import make_report
-from skewless.storage import BatchDirectory, Ledger, StateStore, batch_directory, state_store
+from skewless.storage import BatchDirectory, Ledger, StateStore
 from skewless.storage.file_system import FAILURES
 
 Stage = Literal["stateful", "planned", "routed"]
@@ -154,19 +153,19 @@ class History:
     def clock(self, batch: int) -> int:
         return (batch + 1) * _BATCH_MS
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         return Ledger(uri="/ledger", keep=1 + self.keep)
 
-    @property
+    @cached_property
     def store(self) -> StateStore:
         return StateStore(uri="/state", schema=_SUMMING.state_schema)
 
-    @property
+    @cached_property
     def routing(self) -> Routing:
         return Routing(grouping=self.grouping, ledger=self.ledger, seed=3, keys=("k",))
 
-    @property
+    @cached_property
     def rejects(self) -> BatchDirectory:
         return BatchDirectory("/rejects")
 
@@ -191,6 +190,13 @@ class History:
         return Disk(kind=self.kind, seed=str(self.seed), fails=self.fails if fails is None else fails)
 
 
+class Begun(NamedTuple):
+    """A micro-batch at the start of one of its tasks: the disk, and what the tasks before it have returned."""
+
+    disk: Disk
+    results: tuple[Any, ...]
+
+
 @dataclass
 class Query:
     """A history that runs on a disk; `outputs` is what Spark would have committed."""
@@ -202,10 +208,23 @@ class Query:
     def copy(self) -> Query:
         return Query(self.history, self.disk.copy(), dict(self.outputs))
 
-    def run_batch(self, batch: int, attempt: int = 0, crash_at: CrashPoint | None = None) -> None:
-        """Run a micro-batch once; `Crash` or an error if it does not come to its end."""
+    def run_batch(
+        self, batch: int, attempt: int = 0, crash_at: CrashPoint | None = None, tasks: list[Begun] | None = None
+    ) -> None:
+        """Run a micro-batch once; `Crash` or an error if it does not come to its end.
+
+        An empty list of tasks gets all that are begun. With the tasks up to one of an earlier run, that are the same
+        in this one, the micro-batch goes on from there.
+        """
         self.disk.begin(f"{batch}/{attempt}", crash_at)
-        self.outputs[batch] = sorted(_Batch(self.history, self.disk, batch).run())
+        run = _Batch(self.history, self.disk, batch)
+        if tasks:
+            run.disk, run.known = tasks[-1].disk.copy(), tasks[-1].results
+            run.disk.crash_at = crash_at
+            self.disk = run.disk
+        else:
+            run.begun = tasks
+        self.outputs[batch] = sorted(run.run())
 
     def finish_batch(self, batch: int, attempt: int = 0) -> None:
         """Run a micro-batch, as often as it takes."""
@@ -235,7 +254,7 @@ class Query:
 
 def _left(history: History, disk: Recorded) -> tuple[list[str], list[str]]:
     """Return the final states, and the rejects with their micro-batches."""
-    with simulated(history, disk, history.n_batches):
+    with simulated(history.keep, disk, history.n_batches):
         before = history.store.before(history.n_batches, "query", history.n_substreams)
         states = history.store.read(before.places.values()).drop_columns([HASH]).to_pylist()
         try:
@@ -257,6 +276,9 @@ class _Batch:
     history: History
     disk: Disk
     batch: int
+    known: tuple[Any, ...] = ()
+    begun: list[Begun] | None = None
+    results: list[Any] = field(default_factory=list)
 
     def run(self) -> list[Any]:
         history = self.history
@@ -271,15 +293,21 @@ class _Batch:
         output: list[Any] = []
         for worker in order:
             own = np.flatnonzero(workers == worker)
-            output += self._attempted((worker, *own.tolist()), partial(self._work, rows, own, worker))
+            output += self._attempted((worker, *own.tolist()), partial(self._work, rows, own, worker), worker)
         return output if history.stage == "stateful" else sorted(_summed(output).items())
 
-    def _attempted(self, name: Hashable, task: Callable[[], _Result]) -> _Result:
+    def _attempted(self, name: Hashable, task: Callable[[], _Result], worker: int = 0) -> _Result:
         """Run a task, several times if it fails or is killed; see `Memory`."""
+        if len(self.results) < len(self.known):
+            self.results.append(self.known[len(self.results)])
+            return self.results[-1]  # type: ignore[no-any-return]
+        if self.begun is not None:
+            self.begun.append(Begun(self.disk.copy(), tuple(self.results)))
         for attempt in range(_ATTEMPTS):
             self.disk.begin_task(f"{name}/{attempt}")
             try:
-                result: _Result = self.history.memory.run((self.batch, name), self.disk, partial(self._live, task))
+                live = partial(self._live, task, worker)
+                result: _Result = self.history.memory.run((self.batch, name), self.disk, live)
             except Crash:
                 if self.disk.crash_at is None or self.disk.crash_at.damage != "task":
                     raise
@@ -290,11 +318,12 @@ class _Batch:
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
+                self.results.append(result)
                 return result
         raise AssertionError("unreachable")
 
-    def _live(self, task: Callable[[], _Result], disk: Recorded) -> _Result:
-        with simulated(self.history, disk, self.batch):
+    def _live(self, task: Callable[[], _Result], worker: int, disk: Recorded) -> _Result:
+        with simulated(self.history.keep, disk, self.batch, worker):
             return task()
 
     def _plan(self) -> pa.RecordBatch:
@@ -344,48 +373,3 @@ def _summed(pairs: Iterable[tuple[int, int]]) -> Counter[int]:
     for key, count in pairs:
         total[key] += count
     return total
-
-
-class _Clock:
-    """The module `time`, at a standstill."""
-
-    @staticmethod
-    def perf_counter() -> float:
-        return 0.0
-
-    @staticmethod
-    def time_ns() -> int:
-        return 0
-
-
-class _Name:
-    def __init__(self, name: str) -> None:
-        self.hex = name
-
-
-@contextmanager
-def simulated(history: History, disk: Disk | Recorded, batch: int) -> Iterator[None]:
-    """Let everything run on a disk, and in a micro-batch, that are simulated."""
-
-    def new_name() -> _Name:
-        return _Name(disk.new_name())
-
-    logging.disable(logging.CRITICAL)
-    try:
-        with ExitStack() as stack:
-            for module, name, value in (
-                (batch_directory, "open_files", lambda uri: (disk, uri)),
-                (batch_directory, "sleep", disk.sleep),
-                (batch_directory, "uuid4", new_name),
-                (state_store, "uuid4", new_name),
-                (state_store, "KEEP", history.keep),
-                (stateful, "KEEP", history.keep),
-                (stateful, "time", _Clock),
-                (work, "time", _Clock),
-                (route, "micro_batch", lambda: batch),
-                (grouping_plan, "micro_batch", lambda: batch),
-            ):
-                stack.enter_context(patch.object(module, name, value))
-            yield
-    finally:
-        logging.disable(logging.NOTSET)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from simulated.disk import Disk
+from simulated.disk import TEMPORARY, Disk
 from skewless.errors import SkewlessError
 from skewless.storage.file_system import FAILURES
 
@@ -79,6 +79,7 @@ class Recorded:
     def __init__(self, disk: Disk, root: _Node, answers: list[Any]) -> None:
         self._disk, self._known = disk, answers
         self._at, self.node = 0, root
+        self._n_temporary = 0
         self.has_links = disk.has_links
 
     def _do(self, *operation: Any) -> Any:
@@ -95,8 +96,12 @@ class Recorded:
     def sleep(self, seconds: float) -> None:
         self._do("sleep", seconds)
 
-    def new_name(self) -> str:
-        return str(self._do("new_name"))
+    def new_name(self, start: str) -> str:
+        return str(self._do("new_name", start))
+
+    def temporary_name(self) -> str:
+        self._n_temporary += 1
+        return f"{TEMPORARY}{self._n_temporary}"
 
     def names(self, folder: str) -> list[str]:
         return list(self._do("names", folder))

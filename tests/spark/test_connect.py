@@ -97,20 +97,38 @@ def test_a_join_by_hot_keys_through_connect(client: Program) -> None:
     assert result["join"]["cuts"] > 0
 
 
-@since(*STREAMS_SINCE)
-def test_ordered_state_through_connect(server: str, tmp_path: Path) -> None:
-    """The server makes the directories of state and ledger."""
+def write_rows(folder: Path) -> list[tuple[str | None, int, int]]:
     rows = [(None if number % 11 == 0 else f"k{number % 7}", number, number) for number in range(120)]
-    (tmp_path / "input").mkdir()
+    folder.mkdir()
     for number in range(6):
-        file = tmp_path / "input" / f"{number}.parquet"
+        file = folder / f"{number}.parquet"
         part = rows[20 * number : 20 * number + 20][::-1]
         columns = zip(("k", "v", "seq"), zip(*part, strict=True), strict=True)
         pq.write_table(pa.table({name: list(column) for name, column in columns}), file)
         os.utime(file, (number, number))  # Spark reads the oldest first
+    return rows
+
+
+@since(*STREAMS_SINCE)
+def test_ordered_state_is_refused_where_no_micro_batch_is_known(server: str, tmp_path: Path) -> None:
+    """Fault 0:33 found it: each micro-batch had begun without a state, and nobody was told."""
+    write_rows(tmp_path / "input")
+    options = {"folder": str(tmp_path), "workers": 2, "seed": 9, "planned": True, "remote": server, "each": True}
+    with driver("stateful_driver.py", options, tmp_path) as program:
+        result = program.result()
+    assert "outside of its stream, where no micro-batch is known" in result["error"]
+    assert "Traceback" not in result["error"]
+
+
+@since(*STREAMS_SINCE)
+def test_ordered_state_through_connect(server: str, tmp_path: Path) -> None:
+    """The server makes the directories of state and ledger."""
+    rows = write_rows(tmp_path / "input")
     options = {"folder": str(tmp_path), "workers": 4, "seed": 9, "planned": True, "remote": server}
     with driver("stateful_driver.py", options, tmp_path) as program:
-        assert program.result()["session"].startswith("pyspark.sql.connect")
+        result = program.result()
+    assert result == {"session": result["session"]}
+    assert result["session"].startswith("pyspark.sql.connect")
     output, states = chained((key, value) for key, value, _ in rows)
     assert sorted(given_rows(tmp_path / "sink"), key=repr) == sorted(output, key=repr)
     assert kept_states(tmp_path / "state") == {(key,): {"n": n, "word": word} for key, (n, word) in states.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from simulated.crashes import Trial
 from simulated.disk import Crash, CrashPoint, Disk
+from simulated.tried import Tried, add, read
 from skewless.storage import BatchDirectory, Ledger, StateStore, batch_directory
 from skewless.storage.file_system import FAILURES
 
@@ -115,3 +117,16 @@ def test_operations_fail_now_and_then_some_of_them_after_they_were_done(monkeypa
         except FAILURES:  # noqa: PERF203 - failures are what is tested
             outcomes.add(f"/d/f/{number}" in disk.files)
     assert outcomes == {True, False}
+
+
+# The file of what was tried.
+
+
+def test_what_was_tried_is_neither_lost_nor_counted_twice(tmp_path: Path) -> None:
+    file = tmp_path / "tried.txt"
+    assert read(file) == []
+    for seed in (5, 7, 6, 1):
+        add(file, Tried(seed, seed, 10 * seed, seed, 0))
+    assert read(file) == [Tried(1, 1, 10, 1, 0), Tried(5, 7, 180, 18, 0)]
+    with pytest.raises(ValueError, match="seeds 6 to 7 are counted twice"):
+        add(file, Tried(6, 8, 1, 1, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skewless import Key, SkewlessError
+from skewless.errors import StorageError
 from skewless.processors import KeyState, Processing, Processor, Row
 from skewless.processors.processing import EXPIRES, HASH
 from skewless.processors.substreams import representatives
 from skewless.spark import stateful
 from skewless.spark.stateful import ARRIVAL, CLOCK, StatefulWork, _MicroBatch
 from skewless.storage import batch_directory, state_store
+from skewless.storage.file_system import LocalFiles
 from skewless.storage.state_store import Before, Manifest, Place, StateStore
 
 WORKERS: Final = 3
@@ -65,6 +68,61 @@ def test_a_manifest_reads_as_it_was_written() -> None:
     for latest_ms in (None, 7):
         written = manifest({0: place, 7: replace(place, expires_ms=4)}, latest_ms=latest_ms)
         assert Manifest.of_json(written.as_json()) == written
+
+
+@given(
+    st.builds(
+        "".join, st.tuples(st.text(max_size=8), st.sampled_from(["/", "\\", "\0", "\n", "%"]), st.text(max_size=8))
+    )
+    | st.sampled_from(["..", ".", "", "/etc/hostname", "../x.arrow", "a/../../x.arrow", ".hidden"])
+)
+def test_no_manifest_leads_out_of_its_directory(name: str) -> None:
+    content = {"query": "q", "workers": 1, "substreams": SUBSTREAMS, "latest_ms": None}
+    place = {"batch": 0, "file": name, "index": 0, "keys": 1, "expires_ms": None}
+    with TemporaryDirectory() as folder:
+        store = StateStore(uri=folder, schema=SCHEMA)
+        (Path(folder) / "000000000000").mkdir()
+        (Path(folder) / "000000000000" / "worker-0.json").write_text(json.dumps(content | {"places": {"3": place}}))
+        with pytest.raises(StorageError, match=r"broken.*is not the name of a file"):
+            before(store, 1)
+
+
+@pytest.mark.parametrize("changed", [{"batch": -1}, {"batch": 1.5}, {"index": True}, {"keys": None}, {"batch": "0"}])
+def test_numbers_of_a_manifest_are_numbers(changed: dict[str, Any]) -> None:
+    place = {"batch": 0, "file": "f", "index": 0, "keys": 1, "expires_ms": None}
+    content = {"query": "q", "workers": 1, "substreams": SUBSTREAMS, "latest_ms": None}
+    assert Manifest.of_json(json.dumps(content | {"places": {"3": place}}).encode()).places[3].batch == 0
+    with pytest.raises(ValueError, match="is not a number"):
+        Manifest.of_json(json.dumps(content | {"places": {"3": place | changed}}).encode())
+
+
+def test_a_state_is_on_the_disk_before_a_manifest_names_it(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(LocalFiles, "sync", lambda _, path: synced.append(Path(path).name))
+    places = store.write(0, 0, {5: states(1)})
+    assert any(places[5].file in name for name in synced)
+    assert synced[-2:] == ["000000000000", "state"]  # the names are, too
+    store.commit(0, 0, manifest(places))
+    assert any("worker-0.json" in name for name in synced)
+
+
+@pytest.mark.parametrize(("missed", "is_found"), [(0, True), (1, True), (50, True), (51, False)])
+def test_a_batch_that_is_not_listed_yet_is_found_by_its_name(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch, missed: int, is_found: bool
+) -> None:
+    store.commit(7, 0, manifest(store.write(7, 0, {5: states(1)})))
+    monkeypatch.setattr(batch_directory.BatchDirectory, "batches", lambda _: [] if missed else [7])
+    if is_found:
+        assert set(before(store, 7 + max(1, missed)).places) == {5}
+    else:
+        with pytest.raises(StorageError, match="there is no state"):
+            before(store, 7 + missed)
+
+
+def test_a_query_that_is_not_at_its_start_needs_a_state(store: StateStore) -> None:
+    assert not before(store, 0).places
+    with pytest.raises(StorageError, match="the query is at batch 1 already"):
+        before(store, 1)
 
 
 def test_what_is_written_is_found_by_the_next_batch(store: StateStore) -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from skewless.errors import ConfigurationError, StorageError
+from skewless.errors import ConfigurationError, QueryError, StorageError
 from skewless.groupings import GROUPINGS, Grouping
 from skewless.groupings.planned import Planned
 from skewless.processors.processing import END, HASH, Processed, Processing, Reject
@@ -92,8 +92,14 @@ class StatefulWork:
         assert context is not None, "work runs in a Spark task"  # noqa: S101 - PySpark's type allows None
         batch, rows = micro_batch(), self._collect(batches)
         worker = self._worker(rows, context.partitionId())
-        if self.store is None or batch is None:
+        if self.store is None:
             output = self._run_once(rows, worker)
+        elif batch is None:  # as if it were a batch job, every micro-batch would begin without a state
+            raise QueryError(
+                "the result of stateful is asked for outside of its stream, where no micro-batch is known: Spark "
+                "Connect does so in foreachBatch",
+                hint="write the stream to a sink of Spark's own, such as parquet or kafka, and go on from there",
+            )
         else:
             query = str(context.getLocalProperty(_QUERY))
             output = _MicroBatch(work=self, store=self.store, worker=worker, batch=batch, query=query).run(rows)

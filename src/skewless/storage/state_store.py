@@ -13,6 +13,7 @@ and its folder removed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -30,6 +31,7 @@ KEEP: Final = 50
 """Batches after which a state that has not changed is copied to a new file."""
 
 _UNLISTED: Final = 50  # most batches in a row that a listing can miss
+_NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)  # of a file in the folder of a batch: no way out of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,13 @@ class Place:
     index: int
     keys: int
     expires_ms: int | None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.file):
+            raise ValueError(f"{self.file!r} is not the name of a file")
+        for number in (self.batch, self.index, self.keys):
+            if type(number) is not int or number < 0:
+                raise ValueError(f"{number!r} is not a number")
 
     def is_due(self, now_ms: int | None) -> bool:
         """Whether a key there has expired; a time of None is before all others."""

@@ -258,7 +258,7 @@ def reason_of(error: BaseException) -> str:
         )
     java = re.findall(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", text, re.MULTILINE)
     python = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
-    if java and not java[-1].startswith("Traceback"):
+    if java and not java[-1].endswith("Traceback (most recent call last):"):  # what follows says more
         reason = java[-1]
     else:
         reason = python[-1] if python else text.splitlines()[0].rpartition("terminated with exception: ")[2]
