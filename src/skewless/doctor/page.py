@@ -38,6 +38,9 @@ def render_page(examinations: Sequence[Examination]) -> str:
 def _application(one: Examination) -> Iterator[str]:
     lost = "bad" if one.lost >= 0.2 else "warn" if one.findings else "good"
     yield f"<section>\n<h2>{escape(one.name or one.log)}</h2>\n"
+    if not one.readable:
+        yield "".join(f'<p class="warn small">{escape(remark)}</p>\n' for remark in one.remarks) + "</section>\n"
+        return
     facts = [one.application, f"Spark {one.version}" if one.version else "", duration(one.seconds)]
     facts += [many(one.cores, "core"), many(one.stages, "stage"), many(one.tasks, "task")]
     yield f'<p class="soft small">{escape(" · ".join(filter(None, facts)))}<br>{escape(one.log)}</p>\n'
