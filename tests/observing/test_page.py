@@ -19,6 +19,7 @@ from services.command import run_here
 from services.standalone import wait_for
 from skewless.errors import ConfigurationError, SetupError
 from skewless.observing.page import PageServer
+from skewless.observing.page.api import Api
 from skewless.observing.page.history import History
 from skewless.observing.page.placement import changes
 from skewless.observing.page.record import BatchRecord, make_record
@@ -176,6 +177,33 @@ def test_news_come_by_themselves(ledger: Ledger, page: PageServer) -> None:
     assert found["run"]["last"] == 3
     assert found["columns"][0]["heat"] == [5, 35]
     assert [event["what"] for event in found["events"]] == ["cut"]
+
+
+def test_a_batch_is_shown_when_its_reports_are_there_or_no_more_come(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(ledger)
+    history.poll()
+    write_batches(ledger, [[5, 35]], first=3, silent=[1])
+    history.poll()
+    assert history.batches()[-1] == 2  # or the worker that has not reported yet would look idle
+    write_batches(ledger, [[5, 35]], first=3)
+    history.poll()
+    assert history.batches()[-1] == 3
+    write_batches(ledger, [[5, 35], [7, 33]], first=4, silent=[1])
+    history.poll()
+    assert history.batches()[-1] == 4  # the next has begun: nobody waits for its reports any more
+    monkeypatch.setattr("skewless.observing.page.history.SETTLE_S", 0)
+    history.poll()
+    newest = history.record(5)
+    assert newest is not None
+    assert (newest.reports, history.is_complete(newest)) == (1, False)
+    assert Api(history, "x").newest()["events"] == []  # a key with rows on the silent worker is not merged
+    write_batches(ledger, [[7, 33]], first=5)
+    history.poll()
+    late = history.record(5)
+    assert late is not None
+    assert (late.reports, history.is_complete(late)) == (2, True)
 
 
 def test_a_ledger_may_come_late_vanish_and_start_again(tmp_path: Path) -> None:

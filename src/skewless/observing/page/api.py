@@ -106,6 +106,8 @@ class Api:
         return [record for record in map(self.history.record, batches) if record is not None]
 
     def _events(self, before: BatchRecord | None, now: BatchRecord) -> list[dict[str, Any]]:
+        if not self.history.is_complete(now):  # the pieces of those that are missing would look merged
+            return []
         return [{**event, "key": self.shown_key(event["key"])} for event in changes(before, now)]
 
     def _column(self, record: BatchRecord) -> dict[str, Any]:

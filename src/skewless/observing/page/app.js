@@ -33,10 +33,10 @@ function show() {
   at("pause").textContent = state.live ? "Pause" : "Follow";
   at("pause").setAttribute("aria-pressed", String(!state.live));
   at("replay").textContent = state.replay ? "Stop" : "Replay";
-  tiles(at("tiles"), now);
+  tiles(at("tiles"), now, run.workers);
   at("picked").textContent = now ? `batch ${now.batch}${state.live ? ", the newest" : ""}` : "";
   heat(at("heat"), columns, picked);
-  marks(at("events"), columns, state.events);
+  at("kinds").hidden = !marks(at("events"), columns, state.events);
   const draws = (id, series, options) => lines(at(id), columns, series, {picked, ...options});
   const of = (name, key, colour) => ({name, values: columns.map((one) => one[key]), colour});
   draws("balance", [of("λ %", "imbalance", "one"), of("stddev", "stddev", "two"), of("skew score %", "skew", "three")]);
