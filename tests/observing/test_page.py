@@ -18,6 +18,7 @@ from services.batches import write_batches
 from services.command import run_here
 from services.standalone import wait_for
 from skewless.errors import ConfigurationError, SetupError
+from skewless.groupings import State
 from skewless.observing.page import PageServer
 from skewless.observing.page.api import Api
 from skewless.observing.page.history import History
@@ -190,20 +191,30 @@ def test_a_batch_is_shown_when_its_reports_are_there_or_no_more_come(
     write_batches(ledger, [[5, 35]], first=3)
     history.poll()
     assert history.batches()[-1] == 3
-    write_batches(ledger, [[5, 35], [7, 33]], first=4, silent=[1])
+    write_batches(ledger, [[5, 35]], first=4, silent=[1])
+    history.poll()
+    assert history.batches()[-1] == 3
+    ledger.write_source(5, 0, State(), 0)
     history.poll()
     assert history.batches()[-1] == 4  # the next has begun: nobody waits for its reports any more
+    write_batches(ledger, [[7, 33]], first=5, silent=[1])
     monkeypatch.setattr("skewless.observing.page.history.SETTLE_S", 0)
     history.poll()
     newest = history.record(5)
     assert newest is not None
-    assert (newest.reports, history.is_complete(newest)) == (1, False)
-    assert Api(history, "x").newest()["events"] == []  # a key with rows on the silent worker is not merged
+    before = history.record(4)
+    assert newest.reports == 1
+    assert history.is_complete(newest, before)  # as many as before: the other may have no rows
     write_batches(ledger, [[7, 33]], first=5)
     history.poll()
-    late = history.record(5)
+    write_batches(ledger, [[7, 33]], first=6, silent=[1])
+    history.poll()
+    late, newest = history.record(5), history.record(6)
     assert late is not None
-    assert (late.reports, history.is_complete(late)) == (2, True)
+    assert newest is not None
+    assert (late.reports, newest.reports, history.is_complete(newest, late)) == (2, 1, False)
+    events = Api(history, "x").newest()["events"]
+    assert {event["batch"] for event in events} <= {5}  # keys on the silent worker are not merged in the newest
 
 
 def test_a_ledger_may_come_late_vanish_and_start_again(tmp_path: Path) -> None:

@@ -140,7 +140,9 @@ function takeNews(news) {
   }
   for (const one of news.columns) {
     state.columns = [...state.columns.filter((known) => known.batch < one.batch), one].slice(-size());
-    state.events = [...state.events.filter((event) => event.batch < one.batch), ...news.events].slice(-MOST_EVENTS);
+    const again = new Set([one.batch, ...news.events.map((event) => event.batch)]);
+    const kept = state.events.filter((event) => event.batch < one.batch && !again.has(event.batch));
+    state.events = [...kept, ...news.events].slice(-MOST_EVENTS);
     if (state.live) pick(one.batch, true);
   }
   draw();

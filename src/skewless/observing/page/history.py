@@ -23,7 +23,7 @@ MOST_RECORDS: Final = 2_000
 MOST_WORKERS: Final = 65_536
 """Most workers that are believed."""
 SETTLE_S: Final = 5.0
-"""Seconds without a new report after which a batch is shown though workers are missing: others would look idle."""
+"""Seconds without a new report after which a batch is shown though fewer workers than before have reported."""
 _MOST_AGES: Final = 20_000
 
 _log: Final = logging.getLogger(__name__)
@@ -115,13 +115,17 @@ class History:
                 self.changed.notify_all()
         return ""
 
-    def is_complete(self, record: BatchRecord) -> bool:
-        """Whether no more reports are expected: all workers have reported, or the next batch has begun."""
-        return record.reports >= self.n_workers or not self._batches or record.batch < self._batches[-1]
+    def is_complete(self, record: BatchRecord, before: BatchRecord | None) -> bool:
+        """Whether no more reports are expected: as many as before are there, or the next batch has begun.
+
+        A worker without rows does not report, and is mostly without rows in the next batch, too.
+        """
+        newest = not self._batches or record.batch >= self._batches[-1]
+        return not newest or record.reports >= (self.n_workers if before is None else before.reports)
 
     def _still_runs(self, newest: int, reports: int) -> bool:
         """Whether a batch that is not shown yet should wait for the rest of its reports."""
-        if not self._batches or newest <= self._batches[-1] or reports >= self.n_workers:
+        if not self._batches or newest <= self._batches[-1] or reports >= max(1, self._reports):
             return False
         if (newest, reports) != self._waiting:
             self._waiting, self._since_s = (newest, reports), monotonic()
