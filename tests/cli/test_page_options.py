@@ -46,6 +46,9 @@ def test_an_address_for_others_comes_with_a_warning(tmp_path: Path, capsys: pyte
     assert re.fullmatch(r"live page: http://0\.0\.0\.0:\d+/\?token=[\w-]{32}", address)
     assert warning.startswith("anyone who can reach this address and knows the token sees the keys")
     with ExitStack() as stack:
+        open_page(stack, str(tmp_path), "0.0.0.0:0", None, mask_keys=True)
+    assert "sees how the load is spread, and" in capsys.readouterr().err
+    with ExitStack() as stack:
         open_page(stack, str(tmp_path), "0", None, mask_keys=False)
     assert "token" not in capsys.readouterr().err
 

@@ -52,7 +52,7 @@ def main() -> None:
     asked.add_argument("target", type=Path)
     asked.add_argument("jobs", nargs="*")
     asked.add_argument("--seed", type=int)
-    options = asked.parse_args()
+    options = asked.parse_intermixed_args()
     path = str(Path(__file__).parents[1])
     os.environ.update(PYTHONPATH=path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")  # for executors
     version = ".".join(pyspark.__version__.split(".")[:2])
@@ -263,7 +263,7 @@ def local() -> Iterator[str]:
 @contextmanager
 def two_hosts(scratch: Path) -> Iterator[str]:
     """Start a standalone cluster with two hosts on the loopback network, the second of them slow."""
-    spark_class, port = str(SPARK_HOME / "bin" / "spark-class"), "17077"
+    spark_class, port = str(SPARK_HOME / "bin" / "spark-class"), str(free_port())
     started = []
 
     def start(kind: str, *arguments: str, **environment: str) -> None:
@@ -296,6 +296,12 @@ def two_hosts(scratch: Path) -> Iterator[str]:
         for process in started:
             process.terminate()
             process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def wait_for_port(port: int) -> None:

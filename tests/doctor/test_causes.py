@@ -40,6 +40,7 @@ def task(number: int, began_ms: int, ended_ms: int, **more: Any) -> tuple[dict[s
         },
         "Input Metrics": {"Bytes Read": more.get("read", 0)},
         "Executor Run Time": ended_ms - began_ms,
+        "Executor CPU Time": 1_000_000 * more.get("cpu_ms", 0),
         "JVM GC Time": more.get("gc_ms", 0),
         "Disk Bytes Spilled": more.get("spilled", 0),
     }
@@ -94,6 +95,34 @@ def test_a_slow_host_or_executor_is_named(where: str) -> None:
     assert found.evidence == f"tasks on {where} b took 12.0 times as long, with no more rows"
     hot = cause(stage(LONG, **{**places, "rows": UNEVEN}))
     assert name(hot) == "hot key"  # where its task ran does not matter
+
+
+def test_a_slow_host_is_judged_by_what_its_tasks_have_to_do() -> None:
+    hosts = list("aaabbaaa")
+    rows = [100, 100, 100, 160, 100, 100, 100, 100]  # the longest has more rows, but not fifteen times as many
+    assert name(cause(stage([500, 500, 500, 8_000, 5_000, 500, 500, 500], host=hosts, rows=rows))) == "slow host"
+    half = stage([500, 8_000, 500, 8_000], host=list("abab"), rows=[100] * 4)  # then the median is no measure
+    assert name(cause(half)) == "slow host"
+
+
+def test_rows_explain_a_straggler_only_if_as_many_take_long_elsewhere() -> None:
+    few = [3, 3, 3, 6, 3, 3, 3, 6]
+    assert name(cause(stage(LONG, rows=few, shuffled=[1] * 8))) == "costly rows"  # the other six took no time
+    both = [900, 1_000, 1_100, 9_000, 1_000, 1_000, 900, 6_000]
+    assert name(cause(stage(both, 8, rows=few, shuffled=[1] * 8))) == "hot key"
+
+
+def test_a_straggler_without_a_reason_is_believed_if_it_lost_much_or_worked() -> None:
+    idle = cause(stage(LONG, rows=EVEN, shuffled=EVEN))
+    assert idle is not None
+    assert (idle.believed(4.9, 1.0), idle.believed(5.0, 0.0)) == (False, True)
+    worked = cause(stage(LONG, rows=EVEN, shuffled=EVEN, cpu_ms=[time * 9 // 10 for time in LONG]))
+    assert worked is not None
+    assert worked.believed(1.0, 0.0)
+    assert worked.evidence.endswith("but used 8.1 s of processor time, the median 0.9 s")
+    few = cause(stage([4_000], rows=[1]))
+    assert few is not None
+    assert (few.name, few.believed(3.0, 0.05), few.believed(3.0, 0.2)) == ("few partitions", False, True)
 
 
 @pytest.mark.parametrize(

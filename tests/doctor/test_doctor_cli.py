@@ -79,5 +79,25 @@ def test_the_page_runs_nothing_and_shows_names_as_text(tmp_path: Path) -> None:
     assert "style=" not in html
 
 
+def test_other_files_in_a_folder_are_one_line_each_and_alone_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no log\n")
+    alone = run_here("doctor", str(tmp_path), "--fail-above", "20%")
+    assert (alone.returncode, alone.stderr) == (2, f"skewless: no event log of Spark in {tmp_path}: 1 other file\n")
+    (tmp_path / "a").write_bytes(Path(JOIN).read_bytes())
+    page = tmp_path / "page.html"
+    done = run_here("doctor", str(tmp_path), "--html", str(page))
+    assert done.returncode == 0
+    assert "0 stages" not in done.stdout
+    assert re.sub(r"\s+", "", done.stdout).count("notes.txtisnotaneventlogofSpark") == 1
+    assert page.read_text().count("No stage waited") == 0
+
+
+def test_a_host_that_is_unknown_is_one_short_line() -> None:
+    done = run_here("doctor", "hdfs://no-such-host:9000/logs")
+    assert done.returncode == 2
+    assert done.stderr.startswith("skewless: cannot read hdfs://no-such-host:9000/logs: ")
+    assert len(done.stderr) < 400
+
+
 def test_what_lost_little_is_left_out() -> None:
     assert json.loads(run_here("doctor", JOIN, "--at-least", "60", "--json").stdout)[0]["findings"] == []

@@ -114,6 +114,14 @@ def test_a_folder_has_many_applications_and_other_files(tmp_path: Path) -> None:
         assert found[name].remarks == [f"{tmp_path / name} is not an event log of Spark"]
 
 
+def test_a_folder_of_other_files_alone_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no log\n")
+    found = examine([str(tmp_path)])
+    assert not next(found).readable
+    with pytest.raises(InputError, match=f"no event log of Spark in {tmp_path}: 1 other file$"):
+        next(found)
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

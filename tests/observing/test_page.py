@@ -18,7 +18,9 @@ from services.batches import write_batches
 from services.command import run_here
 from services.standalone import wait_for
 from skewless.errors import ConfigurationError, SetupError
+from skewless.groupings import State
 from skewless.observing.page import PageServer
+from skewless.observing.page.api import Api
 from skewless.observing.page.history import History
 from skewless.observing.page.placement import changes
 from skewless.observing.page.record import BatchRecord, make_record
@@ -176,6 +178,43 @@ def test_news_come_by_themselves(ledger: Ledger, page: PageServer) -> None:
     assert found["run"]["last"] == 3
     assert found["columns"][0]["heat"] == [5, 35]
     assert [event["what"] for event in found["events"]] == ["cut"]
+
+
+def test_a_batch_is_shown_when_its_reports_are_there_or_no_more_come(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(ledger)
+    history.poll()
+    write_batches(ledger, [[5, 35]], first=3, silent=[1])
+    history.poll()
+    assert history.batches()[-1] == 2  # or the worker that has not reported yet would look idle
+    write_batches(ledger, [[5, 35]], first=3)
+    history.poll()
+    assert history.batches()[-1] == 3
+    write_batches(ledger, [[5, 35]], first=4, silent=[1])
+    history.poll()
+    assert history.batches()[-1] == 3
+    ledger.write_source(5, 0, State(), 0)
+    history.poll()
+    assert history.batches()[-1] == 4  # the next has begun: nobody waits for its reports any more
+    write_batches(ledger, [[7, 33]], first=5, silent=[1])
+    monkeypatch.setattr("skewless.observing.page.history.SETTLE_S", 0)
+    history.poll()
+    newest = history.record(5)
+    assert newest is not None
+    before = history.record(4)
+    assert newest.reports == 1
+    assert history.is_complete(newest, before)  # as many as before: the other may have no rows
+    write_batches(ledger, [[7, 33]], first=5)
+    history.poll()
+    write_batches(ledger, [[7, 33]], first=6, silent=[1])
+    history.poll()
+    late, newest = history.record(5), history.record(6)
+    assert late is not None
+    assert newest is not None
+    assert (late.reports, newest.reports, history.is_complete(newest, late)) == (2, 1, False)
+    events = Api(history, "x").newest()["events"]
+    assert {event["batch"] for event in events} <= {5}  # keys on the silent worker are not merged in the newest
 
 
 def test_a_ledger_may_come_late_vanish_and_start_again(tmp_path: Path) -> None:

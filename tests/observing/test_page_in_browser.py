@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from services.batches import write_batches
 from services.browser import opened_page, running_browser
@@ -66,6 +66,21 @@ def test_content_live_update_and_hostile_keys(browser: Browser, ledger: Ledger) 
         shutil.rmtree(ledger.uri)
         expect(page.locator("#problem")).to_contain_text("vanished")
         expect(page.locator("#picked")).to_have_text("batch 3, the newest")
+        assert wrong == []
+
+
+def test_news_come_while_older_batches_are_still_read(browser: Browser, ledger: Ledger) -> None:
+    with PageServer(ledger) as server, opened_page(browser, server.url) as (page, wrong):
+        held: list[Route] = []
+        page.route("**/api/batches?most=240*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks it
+        page.reload()
+        expect(page.locator("#picked")).to_have_text("batch 2, the newest")
+        write_batches(ledger, [[5, 5, 5, 5]], first=3)
+        expect(page.locator("#picked")).to_have_text("batch 3, the newest")
+        held[0].fulfill(response=held[0].fetch())
+        write_batches(ledger, [[5, 5, 5, 5]], first=4)
+        expect(page.locator("#picked")).to_have_text("batch 4, the newest")
+        assert page.locator("#balance svg text").all_text_contents()[-2:] == ["batch 0", "4"]
         assert wrong == []
 
 

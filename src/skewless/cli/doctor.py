@@ -87,6 +87,11 @@ def _share(text: str) -> float:
 
 
 def _print(console: Console, one: Examination) -> None:
+    if not one.readable:
+        for remark in one.remarks:
+            console.print(Text(_printable(remark), "yellow"))
+        console.print()
+        return
     facts = [one.application, f"Spark {one.version}" if one.version else "", duration(one.seconds)]
     facts += [many(one.cores, "core"), many(one.stages, "stage"), many(one.tasks, "task")]
     console.print(

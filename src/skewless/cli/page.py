@@ -29,8 +29,9 @@ def open_page(stack: ExitStack, ledger: str, page: str, name: str | None, *, mas
     server = stack.enter_context(PageServer(ledger, port, host, name=name, mask_keys=mask_keys))
     typer.echo(f"live page: {server.url}", err=True)
     if server.token is not None:
+        seen = "how the load is spread" if mask_keys else "the keys"
         typer.echo(
-            "anyone who can reach this address and knows the token sees the keys, and the connection is not encrypted",
+            f"anyone who can reach this address and knows the token sees {seen}, and the connection is not encrypted",
             err=True,
         )
     return server

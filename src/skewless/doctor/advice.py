@@ -15,7 +15,7 @@ from skewless.doctor.causes import (
     UNEVEN_INPUT,
     UNSPLITTABLE,
 )
-from skewless.doctor.plan import AGGREGATE, GROUP_MAP, JOIN, RDD, SCAN, STATE, WINDOW, Operator
+from skewless.doctor.plan import AGGREGATE, GROUP_MAP, JOIN, RDD, SCAN, SORT, STATE, WINDOW, Operator
 
 _HOW: Final = {
     "left outer join": ', "left"',
@@ -74,6 +74,7 @@ def _instead(operator: Operator, cause: str) -> str:
         GROUP_MAP: f"skewless.group(df, {keys}).agg(Custom(…)) if partial results can be merged, else .apply(…)",
         STATE: f"skewless.group(df, {keys}, ledger=…).agg(…), or .stateful(…)",
         AGGREGATE: f'skewless.group(df, {keys}, grouping="even").agg(…)',
+        SORT: f"df.orderBy({keys}, …) with another column that tells these rows apart, or no order at all",
         RDD: "reduceByKey or aggregateByKey instead of groupByKey, or skewless.group(df, key).agg(…)",
     }.get(operator.kind, f"skewless.repartition(df, {keys})")
     return f"df.dropna(subset=[{keys}]) first, if null is no key; or {call}" if cause == NULL_KEY else call

@@ -72,7 +72,7 @@ class Application:
     usage: Usage = field(default_factory=Usage)
     _open: dict[tuple[int, int], Stage] = field(default_factory=dict)
     _executions: dict[int, int] = field(default_factory=dict)
-    _plans: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    _plans: dict[int, list[Fragment]] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -159,7 +159,8 @@ class Application:
         self._close(stage)
 
     def _start_query(self, event: Event) -> None:
-        self._plans[int(event["executionId"])] = event["sparkPlanInfo"]
+        query = int(event["executionId"])
+        self._plans[query] = fragments_of(event["sparkPlanInfo"], self._plans.get(query, ()))
         _shrink(self._plans, _MOST_OPEN)
 
     def _end_query(self, event: Event) -> None:
@@ -184,7 +185,7 @@ class Application:
     def _operator(self, stage: Stage) -> Operator:
         plans = [self._plans[stage.execution]] if stage.execution in self._plans else self._plans.values()
         reported = stage.values.keys()
-        fragments: Iterator[Fragment] = (fragment for plan in plans for fragment in fragments_of(plan))
+        fragments: Iterator[Fragment] = (fragment for plan in plans for fragment in plan)
         best = max(fragments, key=lambda fragment: len(fragment.metrics & reported), default=None)
         if best is None or not best.metrics & reported:
             return Operator(kind=RDD, name=RDD, node=next(iter(stage.rdds), ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ STRAGGLES: Final = 2.0
 MORE_ROWS: Final = 1.5
 """A task has more rows, or bytes, than others if it has this many times the median."""
 
+NOISE_S: Final = 5.0
+"""Seconds that a stage can lose without a reason that the log shows."""
+NOISE_SHARE: Final = 0.1
+"""Share of an application that is worth a word, however short that is."""
+
 _NULL_HASH: Final = 42
 """Spark's hash of columns that are all null: the seed of its hash."""
 _SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -42,10 +48,21 @@ class Cause:
         One of the constants of this module.
     evidence : str
         What speaks for it, in a sentence without a full stop.
+    least_s : float
+        Seconds that must have been lost for it to be believed: a busy machine, or one that has just started, makes
+        single tasks some seconds longer.
+    least_share : float
+        Share of the application that will do instead.
     """
 
     name: str
     evidence: str
+    least_s: float = 0.0
+    least_share: float = math.inf
+
+    def believed(self, lost_s: float, share: float) -> bool:
+        """Whether so much was lost that it was not noise."""
+        return lost_s >= self.least_s or share >= self.least_share
 
 
 def find_cause(stage: StageStatistics, operator: Operator, settings: Mapping[str, str]) -> Cause | None:
@@ -62,6 +79,8 @@ def find_cause(stage: StageStatistics, operator: Operator, settings: Mapping[str
     """
     if stage.lost < LEAST_LOST or stage.cores < 1.5:
         return None
+    if slow := _slow_host(stage):
+        return slow
     straggles = stage.longest.duration_ms >= STRAGGLES * max(1, stage.median.duration_ms)
     if stage.tasks == 1 or not straggles:
         return _too_few(stage, operator, settings)
@@ -69,15 +88,7 @@ def find_cause(stage: StageStatistics, operator: Operator, settings: Mapping[str
         return Cause(name=STILL_RUNNING, evidence="the longest task has not ended, so its rows are unknown")
     if stage.longest.duration_ms < 500 * stage.wall_s:  # it was not this task that the stage waited for
         return None
-    return (
-        _slow_host(stage)
-        or _more_rows(stage, operator, settings)
-        or _memory(stage)
-        or Cause(
-            name=SLOW_TASK,
-            evidence="the longest task had no more rows than the others: some rows cost more, or its host was busy",
-        )
-    )
+    return _more_rows(stage, operator, settings) or _memory(stage) or _costly(stage)
 
 
 def _too_few(stage: StageStatistics, operator: Operator, settings: Mapping[str, str]) -> Cause | None:
@@ -86,21 +97,25 @@ def _too_few(stage: StageStatistics, operator: Operator, settings: Mapping[str, 
     tasks = "1 task" if stage.planned == 1 else f"{stage.planned} tasks"
     if not stage.shuffled and (reason := _unsplittable(stage, operator, settings)):
         return Cause(name=UNSPLITTABLE, evidence=f"{tasks} on {stage.cores:.0f} cores, and {reason}")
-    return Cause(name=FEW_PARTITIONS, evidence=f"{tasks} on {stage.cores:.0f} cores")
+    evidence = f"{tasks} on {stage.cores:.0f} cores"
+    return Cause(name=FEW_PARTITIONS, evidence=evidence, least_s=NOISE_S, least_share=NOISE_SHARE)
 
 
 def _slow_host(stage: StageStatistics) -> Cause | None:
-    """Return a cause if tasks on the host, or executor, of the longest are slow, though they have no more rows."""
-    if _excess(stage) >= MORE_ROWS:
+    """Return a cause if the longest task and the others on its host, or executor, are slow for what they read."""
+    longest = stage.longest
+    if longest.rows < 0:
         return None
     for what in ("host", "executor"):
-        name = str(getattr(stage.longest, what))
-        there = [task for task in stage.sample if getattr(task, what) == name]
+        name = str(getattr(longest, what))
+        beside = [task for task in stage.sample if getattr(task, what) == name and task is not longest]
         elsewhere = [task for task in stage.sample if getattr(task, what) != name]
-        if len(there) < 2 or not elsewhere:
+        if not beside or not elsewhere:
             continue
-        times = _typical(there) / max(1.0, _typical(elsewhere))
-        if times >= STRAGGLES:
+        usual_ms, usual_rate = max(1.0, _typical(elsewhere)), _typical_rate(elsewhere)
+        times = _typical([*beside, longest]) / usual_ms
+        rates = (_typical_rate([longest]) / usual_rate, _typical_rate(beside) / usual_rate)
+        if min(times, _typical(beside) / usual_ms, *rates) >= STRAGGLES:
             return Cause(
                 name=SLOW_HOST, evidence=f"tasks on {what} {name} took {times:.1f} times as long, with no more rows"
             )
@@ -108,12 +123,13 @@ def _slow_host(stage: StageStatistics) -> Cause | None:
 
 
 def _more_rows(stage: StageStatistics, operator: Operator, settings: Mapping[str, str]) -> Cause | None:
-    if _excess(stage) < MORE_ROWS:
-        return None
     longest, median = stage.longest, stage.median
-    has = f"the longest task has {longest.rows:,} rows, the median {median.rows:,}"
-    if longest.rows < MORE_ROWS * median.rows:
+    if _explains(stage, "rows"):
+        has = f"the longest task has {longest.rows:,} rows, the median {median.rows:,}"
+    elif _explains(stage, "bytes"):
         has = f"the longest task has {longest.bytes:,} bytes, the median {median.bytes:,}"
+    else:
+        return None
     if stage.shuffled:
         if _gets_nulls(stage, operator):
             return Cause(name=NULL_KEY, evidence=f"{has}; it has the partition that null keys go to")
@@ -122,17 +138,33 @@ def _more_rows(stage: StageStatistics, operator: Operator, settings: Mapping[str
     return Cause(name=UNSPLITTABLE, evidence=f"{has}; {reason}") if reason else Cause(name=UNEVEN_INPUT, evidence=has)
 
 
+def _explains(stage: StageStatistics, what: str) -> bool:
+    """Whether the longest task has more of something than others, and those that have as much are long as well."""
+    has = getattr(stage.longest, what)
+    if has < MORE_ROWS * max(1, getattr(stage.median, what)):
+        return False
+    alike = [task for task in stage.sample if getattr(task, what) >= has and task is not stage.longest]
+    return not alike or _typical(alike) * STRAGGLES >= stage.longest.duration_ms
+
+
+def _costly(stage: StageStatistics) -> Cause:
+    """Return the cause of a straggler with no more rows: what its rows cost, if processors worked on them."""
+    longest, median = stage.longest, stage.median
+    if longest.cpu_ms - median.cpu_ms >= (longest.duration_ms - median.duration_ms) / 2:
+        used = f"{longest.cpu_ms / 1_000:,.1f} s of processor time, the median {median.cpu_ms / 1_000:,.1f} s"
+        return Cause(name=SLOW_TASK, evidence=f"the longest task had no more rows than the others, but used {used}")
+    return Cause(
+        name=SLOW_TASK,
+        evidence="the longest task had no more rows than the others: some rows cost more, or its host was busy",
+        least_s=NOISE_S,
+    )
+
+
 def _memory(stage: StageStatistics) -> Cause | None:
     if stage.gc_share < 0.3 and not stage.spilled:
         return None
     gc, spilled = f"{100 * stage.gc_share:.0f} % of the time went to garbage", f"{stage.spilled:,} bytes were spilled"
     return Cause(name=MEMORY, evidence=f"{gc}, {spilled}")
-
-
-def _excess(stage: StageStatistics) -> float:
-    """Return how many times the median the longest task has, of rows or of bytes, whichever is more."""
-    longest, median = stage.longest, stage.median
-    return max(longest.rows / max(1, median.rows), longest.bytes / max(1, median.bytes))
 
 
 def _gets_nulls(stage: StageStatistics, operator: Operator) -> bool:
@@ -159,6 +191,11 @@ def _unsplittable(stage: StageStatistics, operator: Operator, settings: Mapping[
 
 def _typical(tasks: Sequence[Task]) -> float:
     return float(sorted(task.duration_ms for task in tasks)[len(tasks) // 2])
+
+
+def _typical_rate(tasks: Sequence[Task]) -> float:
+    """Return milliseconds per row."""
+    return sorted(max(1, task.duration_ms) / max(1, task.rows) for task in tasks)[len(tasks) // 2]
 
 
 def _bytes(text: str) -> int:

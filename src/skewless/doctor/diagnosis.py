@@ -14,6 +14,7 @@ from skewless.doctor.log_files import EventLog, find_logs
 from skewless.doctor.plan import Operator
 from skewless.doctor.stage import StageStatistics
 from skewless.errors import InputError
+from skewless.masking import without_secrets
 
 LEAST_SECONDS: Final = 1.0
 """Seconds that stages must have lost together to be reported."""
@@ -115,6 +116,11 @@ class Examination:
     remarks: list[str]
 
     @property
+    def readable(self) -> bool:
+        """Whether it is an event log at all: in a folder may be other files."""
+        return bool(self.application or self.version or self.stages)
+
+    @property
     def lost_s(self) -> float:
         """Wall time that all findings have lost, in seconds."""
         return sum(finding.lost_s for finding in self.findings)
@@ -140,8 +146,14 @@ def examine(paths: Sequence[str], least_s: float = LEAST_SECONDS) -> Iterator[Ex
         Seconds that stages must have lost together to be reported.
     """
     logs = [log for path in paths for log in find_logs(path)]  # a path that is wrong is found before hours of reading
+    foreign = 0
     for log in logs:
-        yield _examine_or_remark(log, least_s)
+        one = _examine_or_remark(log, least_s)
+        foreign += not one.readable
+        yield one
+    if foreign == len(logs) > 0:  # or a check in CI would pass for ever
+        where = ", ".join(map(without_secrets, paths))
+        raise InputError(f"no event log of Spark in {where}: {foreign:,} other file{'' if foreign == 1 else 's'}")
 
 
 def _examine_or_remark(log: EventLog, least_s: float) -> Examination:
@@ -174,7 +186,7 @@ def examine_log(log: EventLog, least_s: float = LEAST_SECONDS) -> Examination:
     remarks = reading.remarks
     if application.ended_ms is None:
         remarks = ["the application has not ended, or its log is cut off", *remarks]
-    ranked = sorted(found.findings.values(), key=lambda finding: (-finding.lost_s, finding.stage))
+    ranked = sorted(found.believed(application.seconds), key=lambda finding: (-finding.lost_s, finding.stage))
     return Examination(
         log=log.label,
         application=application.identifier,
@@ -195,7 +207,14 @@ class _Found:
     """Collects findings, in bounded memory: a stream has no end of stages."""
 
     findings: dict[tuple[object, ...], Finding] = field(default_factory=dict)
+    causes: dict[tuple[object, ...], Cause] = field(default_factory=dict)
     application: Application | None = None
+
+    def believed(self, seconds: float) -> Iterator[Finding]:
+        """Return the findings that are more than noise in an application that ran so long."""
+        for key, finding in self.findings.items():
+            if self.causes[key].believed(finding.lost_s, finding.lost_s / seconds if seconds else 0.0):
+                yield finding
 
     def add(self, stage: StageStatistics, operator_of: Callable[[], Operator]) -> None:
         if stage.lost < LEAST_LOST:
@@ -205,7 +224,8 @@ class _Found:
         cause = find_cause(stage, operator, settings)
         if cause is None:
             return
-        key = (stage.name, operator.name, operator.keys, cause.name)
+        key = (stage.name, operator.name, operator.keys, cause.name, cause.least_s)
+        self.causes.setdefault(key, cause)
         new, old = _finding(stage, operator, cause), self.findings.get(key)
         if old is not None:
             worst = new if new.lost_s > old.lost_s / old.stages else old
@@ -216,7 +236,7 @@ class _Found:
         if len(self.findings) > _MOST_FINDINGS:
             ranked = sorted(self.findings, key=lambda one: self.findings[one].lost_s)
             for cheap in ranked[: _MOST_FINDINGS // 2]:
-                del self.findings[cheap]
+                del self.findings[cheap], self.causes[cheap]
 
 
 def _finding(stage: StageStatistics, operator: Operator, cause: Cause) -> Finding:

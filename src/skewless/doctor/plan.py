@@ -7,7 +7,7 @@ identifiers of its metrics say: they are in the plan and in what the stage repor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ GROUP_MAP: Final = "Python group map"
 WINDOW: Final = "window"
 JOIN: Final = "join"
 AGGREGATE: Final = "aggregate"
+SORT: Final = "sort"
 WRITE: Final = "write"
 SCAN: Final = "scan"
 EXCHANGE: Final = "exchange"
@@ -27,6 +28,7 @@ _KEYED: Final = (
     (WINDOW, re.compile(r"Window(InPandas|Python|GroupLimit)?$")),
     (JOIN, re.compile(r"(SortMerge|ShuffledHash|ShuffleHash|Merge)Join|CartesianProduct")),
     (AGGREGATE, re.compile(r"Aggregate$|GroupingAgg")),
+    (SORT, re.compile(r"^Sort$")),
 )
 _WRITES: Final = re.compile(
     r"WriteFiles|InsertInto|AppendData|Overwrite|ReplaceData|WriteDelta|WriteToDataSource|AsSelect|SaveInto"
@@ -35,8 +37,9 @@ _SHUFFLE: Final = re.compile(r"\w*(?<!Broadcast)Exchange$")
 _BROADCAST: Final = re.compile(r"Broadcast(Exchange|QueryStage)|Subquery")
 _SCAN: Final = re.compile(r"Scan\b|^Range$|ExistingRDD|^Relation")
 _PARTIAL: Final = re.compile(r"functions=\[partial_")
+_WHOLE_SORT: Final = re.compile(r"\], true, \d+$")
 _WRITTEN: Final = ("shuffle ", "data size", "number of partitions")
-_PARTITIONING: Final = re.compile(r"hashpartitioning\((.*), (\d+)\)")
+_PARTITIONING: Final = re.compile(r"(hash|range)partitioning\((.*), (\d+)\)")
 _COLUMN: Final = re.compile(r"`?([^#`,()]+?)`?#\d+L?")
 _JOIN_TYPE: Final = re.compile(r"\b(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|ExistenceJoin)\b")
 _FORMAT: Final = re.compile(r"(?:FileScan|Scan|BatchScan) (\w+)")
@@ -93,6 +96,11 @@ class _Read:
     operator: tuple[str, _Node] | None
     sizes: set[int] = field(default_factory=set)
 
+    def remember(self, earlier: Iterable[_Read]) -> None:
+        """Take over the operator that needed the exchange in an earlier plan, if there is none in this one."""
+        if self.operator is None:
+            self.operator = next((one.operator for one in earlier if one.operator and one.sizes & self.sizes), None)
+
 
 @dataclass
 class Fragment:
@@ -143,8 +151,26 @@ class Fragment:
         )
 
 
-def fragments_of(plan: Mapping[str, Any]) -> list[Fragment]:
-    """Cut a plan, as the log has it, at its exchanges."""
+def fragments_of(plan: Mapping[str, Any], earlier: Sequence[Fragment] = ()) -> list[Fragment]:
+    """Cut a plan, as the log has it, at its exchanges.
+
+    Parameters
+    ----------
+    plan : mapping
+        The plan.
+    earlier : sequence of Fragment
+        The fragments of the plan that it replaces: adaptive execution drops an operator whose work an exchange has
+        done already, such as a join with a side that turned out to be empty, and the stage is still there for it.
+    """
+    fragments = _cut(plan)
+    reads = [read for fragment in earlier for read in fragment.reads]
+    for fragment in fragments:
+        for read in fragment.reads:
+            read.remember(reads)
+    return fragments
+
+
+def _cut(plan: Mapping[str, Any]) -> list[Fragment]:
     fragments = [Fragment()]
     waiting: list[tuple[Mapping[str, Any], Fragment, tuple[str, _Node] | None]] = [(plan, fragments[0], None)]
     while waiting:  # plans can be deeper than Python's stack
@@ -186,7 +212,11 @@ def _metrics(node: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 def _kind(node: _Node) -> str | None:
     for kind, pattern in _KEYED:
         if pattern.search(node.name):
-            return None if kind == AGGREGATE and _PARTIAL.search(node.text) else kind
+            if kind == AGGREGATE and _PARTIAL.search(node.text):
+                return None
+            if kind == SORT and not _WHOLE_SORT.search(node.text):  # within partitions, for a join or a window
+                return None
+            return kind
     return None
 
 
@@ -196,15 +226,18 @@ def _shown(kind: str, node: _Node) -> str:
 
 
 def _partitioning(text: str) -> tuple[tuple[str, ...], int | None]:
-    """Return the columns and the number of partitions of an exchange by hash.
+    """Return the columns of an exchange by hash or by range, and the number of partitions of one by hash.
 
     >>> _partitioning("Exchange hashpartitioning(k#1, pmod(v#2L, 3), 200), ENSURE_REQUIREMENTS, [plan_id=1]")
     (('k', 'v'), 200)
+    >>> _partitioning("Exchange rangepartitioning(k#1 ASC NULLS FIRST, v#2L DESC NULLS LAST, 9), ENSURE_REQUIREMENTS")
+    (('k', 'v'), None)
     """
     match = _PARTITIONING.search(text)
     if match is None:
         return (), 1 if "SinglePartition" in text else None
-    return tuple(dict.fromkeys(name.strip() for name in _COLUMN.findall(match[1]))), int(match[2])
+    columns = tuple(dict.fromkeys(name.strip() for name in _COLUMN.findall(match[2])))
+    return columns, int(match[3]) if match[1] == "hash" else None
 
 
 def _order(kind: str, node: _Node) -> tuple[str, ...]:

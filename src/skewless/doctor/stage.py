@@ -14,11 +14,12 @@ MOST_TASKS: Final = 50_000
 
 
 class Task(NamedTuple):
-    """A task that has succeeded, or is still running: then its rows and bytes are unknown, and -1."""
+    """A task that has succeeded, or is still running: then rows, bytes and CPU time are unknown, and -1."""
 
     duration_ms: int
     rows: int
     bytes: int
+    cpu_ms: int
     partition: int
     host: str
     executor: str
@@ -139,7 +140,7 @@ class Stage:
         """Count the tasks that still run at the end of the log, with the time that they have taken so far."""
         for info in self._running.values():
             self.last_ms = max(self.last_ms, now_ms)
-            self._keep(_task(info, now_ms, rows=-1, size=-1))
+            self._keep(_task(info, now_ms, rows=-1, size=-1, cpu_ms=-1))
 
     def add(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
         """Count a task that has ended."""
@@ -160,7 +161,8 @@ class Stage:
         self._spilled += int(metrics.get("Disk Bytes Spilled", 0))
         self._gc_ms += int(metrics.get("JVM GC Time", 0))
         self._run_ms += int(metrics.get("Executor Run Time", 0))
-        self._keep(_task(info, finished, rows, shuffled + read))
+        cpu_ms = int(metrics.get("Executor CPU Time", 0)) // 1_000_000
+        self._keep(_task(info, finished, rows, shuffled + read, cpu_ms))
 
     def _keep(self, task: Task) -> None:
         if self._longest is None or task.duration_ms > self._longest.duration_ms:
@@ -185,9 +187,9 @@ class Stage:
         wall_ms = max(self.last_ms - first_ms, 1)
         possible = max(possible_ms - possible_before, 0.0)
         idle = min(max(possible - (busy_ms - busy_before), 0.0), possible)
-        numbers = np.array([task[:3] for task in self._tasks], dtype=np.int64)
-        duration_ms, rows, size = (int(value) for value in np.median(numbers, axis=0))
-        median = Task(duration_ms, rows, size, partition=-1, host="", executor="")
+        numbers = np.array([task[:4] for task in self._tasks], dtype=np.int64)
+        duration_ms, rows, size, cpu_ms = (int(value) for value in np.median(numbers, axis=0))
+        median = Task(duration_ms, rows, size, cpu_ms, partition=-1, host="", executor="")
         return StageStatistics(
             stage=self.number,
             attempt=self.attempt,
@@ -209,11 +211,12 @@ class Stage:
         )
 
 
-def _task(info: Mapping[str, Any], finished_ms: int, rows: int, size: int) -> Task:
+def _task(info: Mapping[str, Any], finished_ms: int, rows: int, size: int, cpu_ms: int) -> Task:
     return Task(
         duration_ms=max(0, finished_ms - int(info.get("Launch Time", 0))),
         rows=rows,
         bytes=size,
+        cpu_ms=cpu_ms,
         partition=int(info.get("Partition ID", info.get("Index", 0))),
         host=str(info.get("Host", "")),
         executor=str(info.get("Executor ID", "")),

@@ -21,6 +21,7 @@ from skewless.storage.file_system import FAILURES, FileSystem, LocalFiles, Remot
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a scheme has two letters or more: C:/ is a path
 _BATCH: Final = re.compile(r"\d{12,}")
 _PAUSES_S: Final = (0.1, 0.5, 2.0)
+_LONGEST_MESSAGE: Final = 300
 
 _log: Final = masked_logger(__name__)
 _Value = TypeVar("_Value")
@@ -51,8 +52,17 @@ def open_file_system(path: str) -> tuple[Any, str]:
     try:
         system, root = fs.FileSystem.from_uri(path)
     except FAILURES as error:  # it shows the URI
-        raise type(error)(without_secrets(str(error))) from None
+        raise type(error)(_brief(without_secrets(str(error)))) from None
     return system, root.rstrip("/")
+
+
+def _brief(text: str) -> str:
+    """Return the beginning of a message: pyarrow lists every folder in which it looked for a library of Hadoop.
+
+    >>> _brief("no such host"), len(_brief("x" * 10_000))
+    ('no such host', 300)
+    """
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"
 
 
 def open_files(path: str) -> tuple[FileSystem, str]:

@@ -72,13 +72,14 @@ class Api:
         return {"columns": columns, "events": events[-_MOST_EVENTS:]}
 
     def newest(self) -> dict[str, Any]:
-        """Return the newest batch, as `batches` does."""
-        last = self.history.batches()[-2:]
-        record = self.history.record(last[-1]) if last else None
-        if record is None:
+        """Return the newest batch, as `batches` does, and the events of the one before, now that it is complete."""
+        last = self._records(self.history.batches()[-3:])
+        if not last or last[-1].batch != self.history.batches()[-1]:
             return {"columns": [], "events": []}
-        before = self.history.record(last[0]) if len(last) > 1 else None
-        return {"columns": [self._column(record)], "events": self._events(before, record)}
+        befores = [None, *last[:-1]]
+        steps = [*zip(befores, last, strict=True)][-2:]
+        events = [event for before, now in steps for event in self._events(before, now)]
+        return {"columns": [self._column(last[-1])], "events": events}
 
     def batch(self, number: int) -> dict[str, Any]:
         """Return all that is known of one batch."""
@@ -106,6 +107,8 @@ class Api:
         return [record for record in map(self.history.record, batches) if record is not None]
 
     def _events(self, before: BatchRecord | None, now: BatchRecord) -> list[dict[str, Any]]:
+        if not self.history.is_complete(now, before):  # the pieces of those that are missing would look merged
+            return []
         return [{**event, "key": self.shown_key(event["key"])} for event in changes(before, now)]
 
     def _column(self, record: BatchRecord) -> dict[str, Any]:

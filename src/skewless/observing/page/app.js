@@ -3,10 +3,10 @@
 import {heat, lines, marks, milliseconds, scale, short} from "./charts.js";
 import {events, keys, tiles, workers} from "./panels.js";
 
-const FIRST = 12, MOST = 600, MOST_EVENTS = 500, REPLAY_MS = 200;
+const STEPS = [12, 60], MOST = 600, MOST_EVENTS = 500, REPLAY_MS = 200;
 const at = (id) => document.getElementById(id);
 const state = {run: {}, columns: [], events: [], batch: null, picked: null, live: true, followed: null, replay: null};
-let planned = false, asked = 0;
+let planned = false, listening = false, asked = 0, loads = 0;
 
 async function get(path) {
   const answer = await fetch(path);
@@ -33,10 +33,10 @@ function show() {
   at("pause").textContent = state.live ? "Pause" : "Follow";
   at("pause").setAttribute("aria-pressed", String(!state.live));
   at("replay").textContent = state.replay ? "Stop" : "Replay";
-  tiles(at("tiles"), now);
+  tiles(at("tiles"), now, run.workers);
   at("picked").textContent = now ? `batch ${now.batch}${state.live ? ", the newest" : ""}` : "";
   heat(at("heat"), columns, picked);
-  marks(at("events"), columns, state.events);
+  at("kinds").hidden = !marks(at("events"), columns, state.events);
   const draws = (id, series, options) => lines(at(id), columns, series, {picked, ...options});
   const of = (name, key, colour) => ({name, values: columns.map((one) => one[key]), colour});
   draws("balance", [of("λ %", "imbalance", "one"), of("stddev", "stddev", "two"), of("skew score %", "skew", "three")]);
@@ -112,16 +112,21 @@ function replay() {
 
 const size = () => (at("window").value === "all" ? MOST : Number(at("window").value));
 
+// The newest at once, then more of them, while news already come: reading a long history takes seconds.
 async function load() {
   const range = (most) => (at("window").value === "all" || state.run.last === null ? ""
-    : `&from=${Math.max(0, firstShown(most))}`);
-  const firstShown = (most) => state.run.last - most + 1;
-  for (const most of [Math.min(FIRST, size()), size()]) { // something at once, then the rest
+    : `&from=${Math.max(0, state.run.last - most + 1)}`);
+  const mine = ++loads;
+  for (const most of STEPS.filter((step) => step < size()).concat(size())) {
     const found = await get(`api/batches?most=${most}${range(most)}`);
-    state.columns = found.columns;
-    state.events = found.events;
-    if (state.live && found.columns.length && state.picked !== found.columns.at(-1).batch) pick(found.columns.at(-1).batch, true);
+    if (mine !== loads) return;
+    const last = found.columns.at(-1)?.batch ?? -1, newer = (one) => one.batch > last;
+    state.columns = [...found.columns, ...state.columns.filter(newer)].slice(-size());
+    state.events = [...found.events, ...state.events.filter(newer)].slice(-MOST_EVENTS);
+    const newest = state.columns.at(-1)?.batch;
+    if (state.live && newest !== undefined && state.picked !== newest) pick(newest, true);
     draw();
+    listen();
   }
 }
 
@@ -129,14 +134,15 @@ function takeNews(news) {
   const before = state.run;
   state.run = news.run;
   if (news.run.last !== null && before.last !== null && news.run.last < before.last) { // the query has started again
-    state.picked = null;
-    state.live = true;
+    Object.assign(state, {picked: null, live: true, columns: [], events: []});
     load().catch(fail);
     return;
   }
   for (const one of news.columns) {
     state.columns = [...state.columns.filter((known) => known.batch < one.batch), one].slice(-size());
-    state.events = [...state.events.filter((event) => event.batch < one.batch), ...news.events].slice(-MOST_EVENTS);
+    const again = new Set([one.batch, ...news.events.map((event) => event.batch)]);
+    const kept = state.events.filter((event) => event.batch < one.batch && !again.has(event.batch));
+    state.events = [...kept, ...news.events].slice(-MOST_EVENTS);
     if (state.live) pick(one.batch, true);
   }
   draw();
@@ -148,6 +154,8 @@ function fail(error) {
 }
 
 function listen() {
+  if (listening) return;
+  listening = true;
   const source = new EventSource("api/stream");
   source.addEventListener("news", (event) => takeNews(JSON.parse(event.data)));
   source.addEventListener("error", () => fail(new Error("the connection to skewless is lost; trying again")));
@@ -185,4 +193,4 @@ document.addEventListener("keydown", press);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { scale(at("scale")); draw(); });
 new ResizeObserver(draw).observe(document.body);
 scale(at("scale"));
-get("api/run").then((run) => { state.run = run; draw(); return load(); }).then(listen).catch((error) => { fail(error); listen(); });
+get("api/run").then((run) => { state.run = run; draw(); return load(); }).catch((error) => { fail(error); listen(); });

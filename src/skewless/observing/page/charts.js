@@ -27,7 +27,7 @@ export function short(number) {
 
 export function milliseconds(time) {
   if (time === null || time === undefined) return "–";
-  if (time < 1e3) return `${Math.round(time)} ms`;
+  if (time < 1e3) return `${time < 10 ? +time.toPrecision(2) : Math.round(time)} ms`;
   if (time < 6e4) return `${(time / 1e3).toFixed(2)} s`;
   return time < 3.6e6 ? `${(time / 6e4).toFixed(1)} min` : `${(time / 3.6e6).toFixed(1)} h`;
 }
@@ -47,7 +47,8 @@ export function lines(host, columns, series, {format = short, picked = null} = {
   const parts = [];
   for (const share of [0, 0.5, 1]) {
     parts.push(drawn("line", {class: "grid-line", x1: LEFT, x2: WIDTH, y1: y(share * most), y2: y(share * most)}));
-    parts.push(drawn("text", {x: LEFT - 6, y: y(share * most) + 4, "text-anchor": "end"}, format(share * most)));
+    const label = share ? format(share * most).replace(/(\.\d*?)0+(?= |$)/, (_, kept) => (kept === "." ? "" : kept)) : "0";
+    if (columns.length) parts.push(drawn("text", {x: LEFT - 6, y: y(share * most) + 4, "text-anchor": "end"}, label));
   }
   if (columns.length) {
     parts.push(drawn("text", {x: LEFT, y: HEIGHT - 2}, `batch ${columns[0].batch}`));
@@ -129,6 +130,7 @@ export function marks(host, columns, events) {
       x1: `${x}%`, x2: `${x}%`, y1: 1, y2: 11});
   });
   host.replaceChildren(drawn("svg", {}, ...seen));
+  return seen.length > 0;
 }
 
 export function bar(share, mark) {

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Condition
+from time import monotonic
 from typing import Any, Final
 
 from skewless.errors import SkewlessError, StorageError
@@ -21,6 +22,8 @@ MOST_RECORDS: Final = 2_000
 """Batches that are kept in memory."""
 MOST_WORKERS: Final = 65_536
 """Most workers that are believed."""
+SETTLE_S: Final = 5.0
+"""Seconds without a new report after which a batch is shown though fewer workers than before have reported."""
 _MOST_AGES: Final = 20_000
 
 _log: Final = logging.getLogger(__name__)
@@ -44,6 +47,9 @@ class History:
         self._owner: dict[str, Any] | None = None
         self._batches: list[int] = []
         self._reports = -1
+        self._waiting = (-1, -1)
+        """The batch whose reports are still coming, and how many there are."""
+        self._since_s = 0.0
         self._records: OrderedDict[int, BatchRecord] = OrderedDict()
         self._ages: OrderedDict[str, tuple[int, int | None]] = OrderedDict()
 
@@ -96,6 +102,10 @@ class History:
                 self._ages.clear()
         newest = batches[-1]
         reports = len(self.ledger.workers(newest))
+        if self._still_runs(newest, reports):
+            batches = batches[:-1] or self._batches
+            newest = batches[-1]
+            reports = len(self.ledger.workers(newest))
         if (newest, reports) != (self._batches[-1] if self._batches else None, self._reports):
             with self.changed:
                 for late in [*self._batches[-1:], newest]:  # it may have got reports after it was read
@@ -104,6 +114,22 @@ class History:
                 self.version += 1
                 self.changed.notify_all()
         return ""
+
+    def is_complete(self, record: BatchRecord, before: BatchRecord | None) -> bool:
+        """Whether no more reports are expected: as many as before are there, or the next batch has begun.
+
+        A worker without rows does not report, and is mostly without rows in the next batch, too.
+        """
+        newest = not self._batches or record.batch >= self._batches[-1]
+        return not newest or record.reports >= (self.n_workers if before is None else before.reports)
+
+    def _still_runs(self, newest: int, reports: int) -> bool:
+        """Whether a batch that is not shown yet should wait for the rest of its reports."""
+        if not self._batches or newest <= self._batches[-1] or reports >= max(1, self._reports):
+            return False
+        if (newest, reports) != self._waiting:
+            self._waiting, self._since_s = (newest, reports), monotonic()
+        return not reports or monotonic() - self._since_s < SETTLE_S
 
     def wait(self, version: int, timeout_s: float) -> int:
         """Wait until something has changed since a version, or for some seconds; return the version now."""

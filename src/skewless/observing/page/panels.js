@@ -8,13 +8,13 @@ const key = (text) => element("bdi", {className: "key", textContent: text});
 const cell = (content, number = false) => element("td", {className: number ? "number" : ""}, content);
 const heading = (...names) => element("thead", {}, element("tr", {}, ...names.map((name) => element("th", {textContent: name}))));
 
-export function tiles(host, column) {
+export function tiles(host, column, workers) {
   if (!column) { host.replaceChildren(); return; }
   const took = column.elapsed_ms, would = column.key_grouping_ms;
   const times = took && would ? `${(would / took).toFixed(1)} times as long` : "";
   const all = [
     ["batch", column.batch, column.began_ms === null ? "" : new Date(column.began_ms).toLocaleTimeString()],
-    ["rows", short(column.rows), `${column.reports} workers reported`],
+    ["rows", short(column.rows), `${column.reports < workers ? `${column.reports} of ${workers}` : column.reports} workers reported`],
     ["imbalance λ", `${column.imbalance.toFixed(1)} %`, "largest load above the mean"],
     ["skew score", `${column.skew.toFixed(1)} %`, "as in Flink (FLIP-418)"],
     ["rows per second", short(column.throughput), `p95 ${milliseconds(column.latency_ms[1])}`],
@@ -69,6 +69,6 @@ export function workers(table, batch) {
     cell(short(batch.loads[worker]), true), cell(bar(batch.loads[worker] / most, batch.loads[worker] > 1.5 * fair)),
     cell(short(batch.by_home[worker]), true), cell(`${batch.busy_s[worker].toFixed(2)} s`, true),
     cell(short(batch.states[worker]), true), cell(short(batch.rejects[worker]), true)));
-  table.replaceChildren(heading("worker", "rows", "", "rows by key grouping", "busy", "keys with state", "rejected"),
+  table.replaceChildren(heading("worker", "rows", "", "with key grouping", "busy", "state", "rejected"),
     element("tbody", {}, ...rows));
 }
