@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--process", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    settings = {"spark.sql.shuffle.partitions": 8, "spark.sql.autoBroadcastJoinThreshold": -1}
+    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": 8, "spark.sql.autoBroadcastJoinThreshold": -1}
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     if chosen.process:
         print(first_query(spark, chosen.operators[0], *chosen.process))
