@@ -109,8 +109,8 @@ def _start_spark() -> SparkSession:
     from skewless.spark.deploy.session import make_session
 
     settings = {"spark_sql_shuffle_partitions": "2", "spark_driver_memory": "2g"}
-    if SPARK != LOCKED:  # guards and ANSI mode are off by default in older ones
-        settings |= dict.fromkeys([*GUARDS, "spark_sql_ansi_enabled"], "true")
+    if SPARK != LOCKED:  # guards, ANSI mode and collations that trim are off by default in older ones
+        settings |= dict.fromkeys([*GUARDS, "spark_sql_ansi_enabled", "spark_sql_collation_trim_enabled"], "true")
     with suppress(Unavailable):  # the tests that need it skip
         if SPARK == LOCKED:
             settings["spark_jars"] = ",".join(map(str, fetch_jars("connector")))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from services.spark_version import GUARDS_REFUSED, STREAMS_REFUSED
-from skewless import ApproxQuantile, Count, SkewlessError, group
+from skewless import ApproxQuantile, Count, Max, SkewlessError, Variance, group
 from skewless.spark import versions
 from skewless.spark.routing import require_retry_guards
 
@@ -78,6 +78,19 @@ def test_sketches_that_spark_cannot_merge_are_merged_in_python(
         result = group(df, "k", workers=3, grouping="even").agg(n=Count(), median=ApproxQuantile("v", 0.5))
         found.append(sorted(result.collect()))
     assert found[0] == found[1]
+
+
+@pytest.mark.spark
+def test_times_without_a_zone_stay_so(spark: SparkSession) -> None:
+    """In windows and in results: before 4.2 Spark takes Arrow's timestamps for those of the session's zone."""
+    times = "timestamp_ntz'2023-11-05 01:30:00' + make_dt_interval(0, 0, int(id % 90)) AS t"
+    df = spark.range(300).selectExpr("id % 3 AS k", "double(id) AS v", times)
+    combiners = {"last": Max("t"), "spread": Variance("v")}
+    plain = df.groupBy("k", sf.window("t", "1 hour")).agg(sf.max("t").alias("last"))
+    for grouping in ("auto", "even"):
+        routed = group(df, "k", workers=3, grouping=grouping).window("t", "1 hour").agg(**combiners).drop("spread")
+        assert routed.schema.simpleString() == plain.schema.simpleString()
+        assert sorted(routed.collect()) == sorted(plain.collect())
 
 
 def test_streams_and_guards_are_refused_on_older_versions(monkeypatch: pytest.MonkeyPatch) -> None:

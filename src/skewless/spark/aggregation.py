@@ -13,7 +13,6 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from skewless.combiners import ApproxDistinct, ApproxTopK, Combiner, Max, Min
@@ -179,7 +178,7 @@ class Aggregation:
 
     def _partial_schema(self, columns: pa.Schema, sent: _Sent, results: StructType) -> StructType:
         fields = []
-        for column in from_arrow_schema(columns):
+        for column in versions.from_arrow(columns):
             known = results[column.name] if column.name in results.names else sent.shown.get(column.name, column)
             if column.name == TIME and self.windowing is not None:
                 # The watermark of the rows is that of the partials: Spark finds it by this mark.
@@ -194,13 +193,13 @@ class Aggregation:
 
     def _results(self, merger: Merger) -> StructType:
         """Return the columns that combiners result in when Python merges them."""
-        results, native = from_arrow_schema(merger.partials().result_schema), self._native_schema(merger)
+        results, native = versions.from_arrow(merger.partials().result_schema), self._native_schema(merger)
         return StructType([native[name] if name in native.names else results[name] for name in merger.combiners])
 
     def _native_schema(self, merger: Merger) -> StructType:
         """Return the results that Spark could have merged itself, as it describes them: what may be null is its say."""
         names = [name for name in merger.combiners if merger.is_native(name)]
-        states = from_arrow_schema(pa.schema([state for name in names for state in merger.states(name)]))
+        states = versions.from_arrow(pa.schema([state for name in names for state in merger.states(name)]))
         empty = self.df.sparkSession.range(0).select(
             *(sf.lit(None).cast(state.dataType).alias(state.name) for state in states)
         )

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
-from typing import Any, Final, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -26,6 +26,9 @@ from pyspark.sql.types import StructType
 from skewless.combiners import Combiner
 from skewless.combiners.partials import Partials
 from skewless.spark.versions import has_aggregate, with_column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OutputMode = Literal["update", "append"]
 
@@ -241,7 +244,8 @@ def merge_group(
         if ends:  # a group times out when the watermark is greater, a window closes when it is equal as well
             state.setTimeoutTimestamp(max(1, end_ms - 1))
     if is_over if output_mode == "append" else not state.hasTimedOut:
-        yield pd.DataFrame({_STATES: [held], **{name: [bound] for name, bound in bounds.items()}})
+        pandas = import_module("pandas")  # only streams need it, and it is slow to import
+        yield pandas.DataFrame({_STATES: [held], **{name: [bound] for name, bound in bounds.items()}})
 
 
 def unpack_results(merger: Merger, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

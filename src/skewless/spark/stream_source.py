@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from skewless.errors import ConfigurationError, require_at_least
+from skewless.spark.versions import from_arrow
 from skewless.streams import SyntheticStream, make_stream
 from skewless.streams.base import CHUNK
 
@@ -108,7 +108,7 @@ class StreamSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        return from_arrow_schema(_Settings.of(self.options).schema)
+        return from_arrow(_Settings.of(self.options).schema)
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
         return _BatchReader(_Settings.of(self.options))

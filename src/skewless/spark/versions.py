@@ -83,6 +83,12 @@ def to_arrow(schema: Any) -> Any:
     return convert(schema, **in_utc)
 
 
+def from_arrow(schema: pa.Schema) -> StructType:
+    """Return a schema of Arrow's in Spark; timestamps without a zone stay so, which is the default from 4.2 on."""
+    found: StructType = import_module("pyspark.sql.pandas.types").from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    return found
+
+
 def from_table(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Return a small Arrow table as a DataFrame; before Spark 4.0 it goes row by row.
 
@@ -97,7 +103,7 @@ def from_table(spark: SparkSession, table: pa.Table, schema: StructType | None =
     """
     if _has_arrow_tables():
         return spark.createDataFrame(table) if schema is None else spark.createDataFrame(table, schema)
-    kinds = import_module("pyspark.sql.pandas.types").from_arrow_schema(table.schema) if schema is None else schema
+    kinds = from_arrow(table.schema) if schema is None else schema
     rows = [tuple(row[name] for name in table.column_names) for row in _in_utc(table).to_pylist()]
     return spark.createDataFrame(rows, kinds)
 
