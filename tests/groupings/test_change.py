@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from skewless import Correlation, Eager, SkewlessError, TwoChoices
 from skewless.groupings.change import has_changed
 from skewless.groupings.substream import SubstreamGrouping, SubstreamState
 
+S = TypeVar("S", bound=SubstreamState)
 PAIRS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=12)
 
 
@@ -54,7 +56,7 @@ def after_windows(grouping: SubstreamGrouping, histograms: NDArray[np.int64]) ->
     return tables
 
 
-def _counted(state: SubstreamState, histogram: NDArray[np.int64]) -> SubstreamState:
+def _counted(state: S, histogram: NDArray[np.int64]) -> S:
     return replace(state, counts=histogram, window_start_ms=0)
 
 

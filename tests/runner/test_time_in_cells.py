@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+from collections import defaultdict
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +19,7 @@ import pytest
 from naive.datasets import read_cells
 from naive.time_in_cells import seconds_in_cells
 from skewless.groupings import make_grouping
+from skewless.processors import KeyState
 from skewless.streams import make_stream
 from skewless.streams.debs2013 import PLAYERS
 
@@ -61,7 +66,9 @@ def run(
     """Run on a file for each part; return the report and the rows of the result."""
     (folder / "in").mkdir()
     for number, lines in enumerate(parts):
-        (folder / "in" / f"{number}.txt").write_text("\n".join(lines))
+        file = folder / "in" / f"{number}.txt"
+        file.write_text("\n".join(lines))
+        os.utime(file, (number, number))  # the order in which they are read
     source = FileInput(path=str(folder / "in"))
     output = str(folder / "out")
     report = Pipeline(app=app, input=source, verify=True, output=output, **settings).run(spark)
@@ -72,6 +79,28 @@ def run(
         assert key not in found
         found[key] = (round(row["seconds"] * 1e6), row["n"])
     return report, found
+
+
+def test_rows_of_several_calls_are_those_of_one() -> None:
+    lines, processor = wandering(1_500), TIME_IN_CELLS.processor()
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in lines:
+        sensor, moment = (int(text) for text in one.split(",")[:2])
+        ts = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=moment // 1_000_000)
+        for cell in read_cells(one):
+            rows[cell].append({"key": cell, "player": PLAYERS.get(sensor, sensor), "ts": ts})
+    draw, found = random.Random(3), {}
+    for cell, own in rows.items():
+        state, at = KeyState(), 0
+        while at < len(own):
+            n = draw.randint(1, 9)
+            for row in processor.process((cell,), own[at : at + n], state):
+                begins = row["window_start"]
+                start = None if begins is None else round(begins.timestamp() * 1e6)
+                found[cell, row["player"], row["span"], start] = (round(row["seconds"] * 1e6), row["n"])
+            at += n
+            state = KeyState(deepcopy(dict(state)))
+    assert found == seconds_in_cells(lines, gap_us=1_000_000, players=PLAYERS)
 
 
 @pytest.mark.parametrize(("grouping", "batch"), [("eager", False), ("auto", True)])
