@@ -18,6 +18,7 @@ import pytest
 
 from naive.datasets import read_cells
 from naive.time_in_cells import seconds_in_cells
+from skewless.experiments.data_files import data_file
 from skewless.groupings import make_grouping
 from skewless.processors import KeyState
 from skewless.streams import make_stream
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-REAL = Path(__file__).parents[3] / "shared" / "data"
 _SECOND = 10**12  # picoseconds
 Found = dict[tuple[str, int, str, int | None], tuple[int, int]]
 
@@ -140,9 +140,10 @@ def test_the_stand_in(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["debs2013_full_game_head.csv.gz", "soccer_tromso.csv.gz"])
 def test_real_matches(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    if not (REAL / name).exists():
+    path = data_file(name)
+    if path is None:
         pytest.skip("the real data is not there")
-    table = pa_csv.read_csv(REAL / name)
+    table = pa_csv.read_csv(path)
     if "sensor_id" in table.column_names:
         columns = [table.column(at).to_pylist() for at in range(4)]
         lines = [line(*reading) for reading in zip(*columns, strict=True)]

@@ -20,11 +20,14 @@ CLB: Final = "correlation, printed"
 REDRAWN: Final = "universal_rebalancing, redrawn"
 ON_CHANGE: Final = ("eager, on change", "correlation, on change")
 """ELB and our CLB with new tables when the stream changes, which section 6 leaves to future work."""
+SLACKS: Final = {f"eager, slack {slack:g}": slack for slack in (0.05, 0.1, 0.5, 1.0)}
+"""ELB with other bounds u and v, of which the paper says nothing: so far from the mean load, as a part of it."""
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     EVEN: {"single_owner": True},
     CLB: {"variant": "printed"},
     REDRAWN: {"variant": "redrawn"},
     **{label: {"change": 3.0} for label in ON_CHANGE},
+    **{label: {"slack": slack} for label, slack in SLACKS.items()},
 }
 """Settings of variants; the grouping is what precedes the comma."""
 MEASURED: Final = (
