@@ -177,6 +177,7 @@ EXPERIMENTS: Final = {
                     for letters in SCALED_OUT.values()
                 ),
                 "mean of ELB over PKG",
+                "mean of CLB over PKG",
                 "mean of UHLB over PKG",
             }
         ),

@@ -251,7 +251,7 @@ EXPERIMENTS: Final = {
                     x_label="window of a minute",
                     y_label="variance of loads",
                     log_y=True,
-                    where={"span": "window", "stream": stream},
+                    where={"span": "window", "stream": stream, "workers": 10},
                 )
                 for stream in _JUDGED
             ),

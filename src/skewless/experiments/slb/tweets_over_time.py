@@ -286,7 +286,7 @@ EXPERIMENTS: Final = {
                 x_label="window of a minute",
                 y_label="variance of loads",
                 log_y=True,
-                where={"span": "window"},
+                where={"span": "window", "grouping": (*LETTERS, "correlation", *ON_CHANGE, EVEN)},
             ),
         ),
     ),
