@@ -40,7 +40,7 @@ def variances_of_functions(stream: Topics, *, windows: int, functions: int, leve
 
 def _histograms(stream: Topics, windows: int, *, levelled: bool) -> NDArray[np.int64]:
     """Return the tuples of each substream in each window."""
-    ends = np.ceil(stream.arrivals.counts(_WINDOW_S * np.arange(windows + 1))).astype(np.int64)
+    ends = np.ceil(stream.arrivals.counts(np.arange(windows + 1, dtype=np.float64) * _WINDOW_S)).astype(np.int64)
     hashes = hash_keys(stream.slice(0, int(ends[-1]), tuples=stream.default_tuples, seed=0))
     if levelled:
         substreams = PartialKey(workers=SUBSTREAMS).start(0, 0).route(hashes, 0)
