@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skewless import Even
 from skewless.experiments.dakg.match_on_spark import write_readings
 from skewless.experiments.dakg.match_simulation import (
+    BETWEEN,
     ONE_PLACE,
     STAND_IN,
     keys_of,
@@ -48,6 +49,14 @@ def test_a_source_waits_for_the_slowest(workers: list[int], service: int, queue:
     busy = np.zeros((lines, 3), dtype=np.int64)
     end = serve_in_step(np.array(workers, dtype=np.int32), service, queue, width, busy)
     assert (end, busy.tolist()) == naive_serve(workers, 3, service, queue, width, lines)
+
+
+def test_hot_readings_in_a_small_place_have_one_cell_of_two_grids() -> None:
+    for data, n_hot in ((STAND_IN, 1), (BETWEEN, 2), (ONE_PLACE, 4)):
+        _, counts = np.unique(keys_of(data, 40_000), return_counts=True)
+        shares = np.sort(counts)[::-1] / counts.sum()
+        assert shares[:n_hot] == pytest.approx(0.2, abs=0.01)
+        assert shares[n_hot] < 0.1
 
 
 def test_one_worker_alone_is_always_busy() -> None:

@@ -187,6 +187,14 @@ def test_printed_and_levelled() -> None:
     assert imbalance(loads["printed"]) > 50
 
 
+def test_loads_that_grow_together_stay_on_one_worker_as_printed() -> None:
+    """No covariance is at most θ then, so that by line 11 no substream leaves; levelled, all workers get some."""
+    histograms = np.outer(np.arange(1, 25), np.random.default_rng(5).integers(50, 150, 100))
+    table = (np.arange(100) % 10).astype(np.int32)
+    assert set(Correlation(workers=10, variant="printed", threshold=0.9).assign(histograms, table).tolist()) == {0}
+    assert set(Correlation(workers=10).assign(histograms, table).tolist()) == set(range(10))
+
+
 def test_a_new_labelling_of_the_same_table_moves_nothing() -> None:
     grouping = Correlation(workers=4, n_substreams=40)
     histograms = _histograms(24)

@@ -1,4 +1,4 @@
-"""`run --app sessions`: the one application with state of its own, whole runs compared with plain Spark."""
+"""`run --app sessions`: an application with state of its own, whole runs compared with plain Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_sessions_cannot_do_is_refused(tmp_path: Path, capsys: pytest.Captu
         replace(SESSIONS, gap="soon")
     with pytest.raises(SystemExit):
         main(["run", "--app", "sessions", "--window", "1m"])
-    assert "sessions cut time themselves. Leave out --window" in capsys.readouterr().err
+    assert "sessions: this application has windows of its own. Leave out --window" in capsys.readouterr().err
 
 
 def test_a_grouping_that_splits_keys_is_refused(spark: SparkSession) -> None:

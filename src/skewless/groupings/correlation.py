@@ -243,6 +243,8 @@ class Correlation(SubstreamGrouping[CorrelationState]):
         Length of a statistics window (Δ); 0 ends a window at every barrier.
     n_windows : int
         Windows from one table to the next, and histograms that it is made from (m).
+    change : float, optional
+        As in `eager`: a new table after a change instead of every `n_windows` windows, from up to as many histograms.
     threshold : float
         Correlation from which two substreams may be parted (θ); 0 to less than 1. As printed, it is one of covariances.
     variant : {"levelled", "printed"}
@@ -267,6 +269,7 @@ class Correlation(SubstreamGrouping[CorrelationState]):
     """
 
     name: ClassVar[str] = "correlation"
+    fewest_windows: ClassVar[int] = 2
     aliases: ClassVar[tuple[str, ...]] = ("CLB",)
     state_class = CorrelationState
 
@@ -312,9 +315,14 @@ class Correlation(SubstreamGrouping[CorrelationState]):
             histograms=np.zeros((self.n_windows, self.n_substreams), dtype=np.int64),
         )
 
+    def _observed(self, state: CorrelationState, histogram: NDArray[np.int64], /) -> CorrelationState:
+        histograms = state.histograms.copy()
+        histograms[state.windows % self.n_windows] = histogram
+        return replace(state, histograms=histograms)
+
     def _revised(self, state: CorrelationState, histogram: NDArray[np.int64]) -> CorrelationState:
-        histograms, at = state.histograms.copy(), state.windows % self.n_windows
-        histograms[at] = histogram
-        if at < self.n_windows - 1:
-            return replace(state, histograms=histograms)
-        return replace(state, histograms=histograms, table=self.assign(histograms, state.table))
+        observed = self._observed(state, histogram)
+        if self.change is None and (state.windows + 1) % self.n_windows:
+            return observed
+        known = observed.histograms[: min(state.windows + 1, self.n_windows)]
+        return replace(observed, table=self.assign(known, state.table))

@@ -160,6 +160,10 @@ class Eager(SubstreamGrouping[EagerState]):
         Substreams that keys are hashed to (p).
     window_ms : int
         Length of a statistics window (Δ); 0 ends a window at every barrier.
+    change : float, optional
+        Rebalance only after a window whose histogram differs from that of the last rebalancing by more than so many
+        standard deviations of what chance makes them differ; by default after every window. Not with bounds, as what
+        is compared are shares, and the number of workers follows the total.
     upper : float, optional
         Most tuples that a worker should get in a window (u).
     lower : float, optional
@@ -197,18 +201,7 @@ class Eager(SubstreamGrouping[EagerState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.upper is None) != (self.lower is None):
-            raise ConfigurationError(
-                "{upper} and {lower} must be set both or neither; "
-                f"got {{upper}}={self.upper!r} and {{lower}}={self.lower!r}",
-                subject="upper",
-            )
-        if self.upper is not None and self.lower is not None:
-            for name, bound in (("upper", self.upper), ("lower", self.lower)):
-                if isinstance(bound, bool) or not (isinstance(bound, (int, float)) and isfinite(bound) and bound >= 0):
-                    raise ConfigurationError(subject=name, expected="a number of at least 0", value=bound)
-            if self.upper <= self.lower:
-                raise ConfigurationError(subject="upper", expected=f"above {{lower}} ({self.lower})", value=self.upper)
+        self._check_bounds()
         if isinstance(self.slack, bool) or not (isinstance(self.slack, (int, float)) and 0 < self.slack <= 1):
             raise ConfigurationError(subject="slack", expected="a number above 0 and at most 1", value=self.slack)
         if self.start_workers is not None:
@@ -224,6 +217,25 @@ class Eager(SubstreamGrouping[EagerState]):
                     "{start_workers} needs {upper} and {lower}: without them all workers are active",
                     subject="start_workers",
                 )
+
+    def _check_bounds(self) -> None:
+        if (self.upper is None) != (self.lower is None):
+            raise ConfigurationError(
+                "{upper} and {lower} must be set both or neither; "
+                f"got {{upper}}={self.upper!r} and {{lower}}={self.lower!r}",
+                subject="upper",
+            )
+        if self.upper is not None and self.change is not None:
+            raise ConfigurationError(
+                "{change} excludes {upper} and {lower}: the number of workers follows the total load, not its shares",
+                subject="change",
+            )
+        if self.upper is not None and self.lower is not None:
+            for name, bound in (("upper", self.upper), ("lower", self.lower)):
+                if isinstance(bound, bool) or not (isinstance(bound, (int, float)) and isfinite(bound) and bound >= 0):
+                    raise ConfigurationError(subject=name, expected="a number of at least 0", value=bound)
+            if self.upper <= self.lower:
+                raise ConfigurationError(subject="upper", expected=f"above {{lower}} ({self.lower})", value=self.upper)
 
     def parallelism(self, load: int) -> int:
         """Return the number of active workers for a window with a number of tuples (line 4: π)."""

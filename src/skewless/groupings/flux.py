@@ -72,6 +72,8 @@ class Flux(SubstreamGrouping[SubstreamState]):
         Substreams that keys are hashed to.
     window_ms : int
         Length of a statistics window; 0 ends a window at every barrier.
+    change : float, optional
+        As in `eager`: a new table only after a change.
 
     >>> Flux(workers=2, n_substreams=5).first_state(0, 0).table.tolist()
     [0, 1, 0, 1, 0]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from skewless.errors import require_at_least
+from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State
+from skewless.groupings.change import has_changed
 from skewless.groupings.planned import Planned
 from skewless.hashing import upper_choice
 from skewless.processors.substreams import require_substreams
@@ -60,6 +62,8 @@ class SubstreamState(State):
         What the last new table moved.
     window_load : int
         Tuples of the window that it was made from.
+    reference : array
+        The histogram of the last window after which the algorithm was run, where that waits for a change; or empty.
     """
 
     table: NDArray[np.int32]
@@ -72,6 +76,7 @@ class SubstreamState(State):
     moved_substreams: int = 0
     moved_load: int = 0
     window_load: int = 0
+    reference: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,26 +94,53 @@ class SubstreamGrouping(Coordinated[S], Planned[S]):
         Substreams that keys are hashed to (p); with fewer than workers, some workers stay idle.
     window_ms : int
         Length of a statistics window (Δ), from the first tuple on; 0 ends a window at every barrier.
+    change : float, optional
+        Run the algorithm only after a window whose histogram differs from that of its last run by more than so many
+        standard deviations of what chance makes them differ (see `has_changed`). By default it runs after every window,
+        or every period of windows, as the paper has it.
 
     Reference
     ---------
-    Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 2. Deviations: tables change at
-    barriers only, so a window can be longer than `window_ms` by as much as the distance of two barriers.
+    Guo & Zhou, *Stateful Load Balancing for Parallel Stream Processing*, section 2; `change` is what section 6 leaves
+    to future work, to examine the histograms for changes of the stream, with a test of its own. Deviations: tables
+    change at barriers only, so a window can be longer than `window_ms` by as much as the distance of two barriers.
     """
 
     single_owner: ClassVar[bool] = True
+    fewest_windows: ClassVar[int] = 1
+    """Windows that the algorithm needs."""
 
     n_substreams: int = 100
     window_ms: int = 0
+    change: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_substreams(self.n_substreams)
         require_at_least("window_ms", self.window_ms, 0)
+        if self.change is not None and (
+            isinstance(self.change, bool)
+            or not (isinstance(self.change, (int, float)) and isfinite(self.change) and self.change >= 0)
+        ):
+            raise ConfigurationError(subject="change", expected="a number of at least 0", value=self.change)
 
     @abstractmethod
     def _revised(self, state: S, histogram: NDArray[np.int64]) -> S:
         """Return the state after a window: with a new `table`, if there is one, and what else the algorithm keeps."""
+
+    def _observed(self, state: S, _histogram: NDArray[np.int64], /) -> S:
+        """Return the state after a window without a change: with what the algorithm keeps of its histogram."""
+        return state
+
+    def _run(self, state: S, histogram: NDArray[np.int64]) -> S:
+        """Run the algorithm after a window, if there was a change or none is needed."""
+        if self.change is None:
+            return self._revised(state, histogram)
+        if state.windows + 1 < self.fewest_windows:
+            return self._observed(state, histogram)
+        if state.reference.size and not has_changed(state.reference, histogram, self.change):
+            return self._observed(state, histogram)
+        return replace(self._revised(state, histogram), reference=histogram)
 
     def _no_counts(self) -> NDArray[np.int64]:
         return np.zeros(self.n_substreams, dtype=np.int64)
@@ -135,7 +167,7 @@ class SubstreamGrouping(Coordinated[S], Planned[S]):
 
     def _ended(self, state: S, histogram: NDArray[np.int64]) -> S:
         """Return the state after a window with tuples: as the algorithm revises it, with a record of what moves."""
-        revised = self._revised(state, histogram)
+        revised = self._run(state, histogram)
         revised = replace(revised, windows=state.windows + 1)
         moved = revised.table != state.table
         if not moved.any():

@@ -50,6 +50,8 @@ class TwoChoices(SubstreamGrouping[TwoChoicesState]):
         Substreams that keys are hashed to.
     window_ms : int
         Length of a statistics window; 0 ends a window at every barrier.
+    change : float, optional
+        As in `eager`: a new table only after a change.
 
     >>> place_by_two_choices(np.full(8, 5), np.arange(8), make_salt(2), 2).tolist()
     [0, 1, 1, 0, 1, 0, 0, 0]

@@ -63,6 +63,8 @@ class UniversalRebalancing(SubstreamGrouping[UniversalRebalancingState]):
         Substreams that keys are hashed to.
     window_ms : int
         Length of a statistics window; 0 ends a window at every barrier.
+    change : float, optional
+        As in `eager`: a new table only after a change.
     variant : {"static", "redrawn"}
         Draw one function for good, or some after every window: the most even one on the last histogram is used.
     tries : int

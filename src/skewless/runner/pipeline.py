@@ -35,7 +35,7 @@ from skewless.observing import BatchMetrics, Observer
 from skewless.producing.kafka_address import SCHEME, Address
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import COUNT
-from skewless.runner.applications.sessionize import SessionApplication
+from skewless.runner.applications.processed import ProcessedApplication
 from skewless.runner.bad_rows import FIRST_ROWS
 from skewless.runner.inputs.base import Input
 from skewless.runner.inputs.kafka import KafkaInput, partitions_of
@@ -152,7 +152,7 @@ class Pipeline:
     def _time_errors(self) -> Iterator[SkewlessError]:
         if not self.input.has_time and not self.app.knows_time:
             yield from errors_of(lambda: self.check_time(has_time=False))
-        if isinstance(self.app, SessionApplication):
+        if isinstance(self.app, ProcessedApplication):
             yield from errors_of(partial(self.app.check_window, self.window))
         if isinstance(self.input, RateInput) and self.verify and self.window is not None:
             yield ConfigurationError(
@@ -177,7 +177,7 @@ class Pipeline:
         has_time : bool
             Whether rows have a time.
         """
-        if has_time or (self.window is None and not isinstance(self.app, SessionApplication)):
+        if has_time or (self.window is None and not isinstance(self.app, ProcessedApplication)):
             return
         raise ConfigurationError(
             f"{self.app.name if self.window is None else 'windows'} need a time",
@@ -351,7 +351,7 @@ class _Run:
             seed=pipeline.seed,
         )
         grouped = replace(grouped, cost=pipeline.cost)
-        if isinstance(pipeline.app, SessionApplication):
+        if isinstance(pipeline.app, ProcessedApplication):
             result = pipeline.app.process(grouped, None if pipeline.batch else self._state)
         elif pipeline.window is None:
             result = pipeline.app.compute(grouped)

@@ -23,6 +23,17 @@ FIELD: Final = ((0, 52_483), (-33_960, 33_965))
 GRIDS: Final = ((8, 13), (16, 25), (32, 50), (64, 100))
 """The four granularities of the third query: cells along x and along y."""
 
+PLAYERS: Final = {
+    sensor: worn[0]
+    for worn in (
+        (13, 14, 97, 98), (47, 16), (49, 88), (19, 52), (53, 54), (23, 24), (57, 58), (59, 28),
+        (61, 62, 99, 100), (63, 64), (65, 66), (67, 68), (69, 38), (71, 40), (73, 74), (75, 44),
+    )
+    for sensor in worn
+}  # fmt: skip
+"""The player who wears each sensor, by the number of his first one: two teams, the goalkeepers first. Of the others, 4,
+8, 10 and 12 are in balls, and the referee wears 105 and 106."""
+
 _SIZES: Final = np.array(GRIDS, dtype=np.int64)
 _FIRST: Final = np.concatenate([[0], np.cumsum(_SIZES.prod(axis=1))])  # the number of each grid's first cell; all cells
 _LEFT: Final = FIELD[0][0]

@@ -353,7 +353,7 @@ def test_all_errors_at_once_with_line_and_key(tmp_path: Path) -> None:
         ('window = "1m"\n[source]\ninput = "trades"\n[sql]\nkey = "x"', ":1: window: windows need a time. Name"),
         ('app = "vwap"\n[sql]\nkey = "x"', ":1: app: excludes the table sql. Keep one of them"),
         ('app = "count"\n[combine]\nn = "count"', ":2: combine: an app has results of its own"),
-        ('gap = "1m"', ":1: gap: is for app sessions"),
+        ('gap = "1m"', ":1: gap: is for app sessions and time-in-cells"),
         ('trigger = "1s"', ":1: trigger: has no effect without follow. Set follow as well"),
         ('[observer]\nname = "x"', ":1: observer: there is nothing to write metrics to. Set"),
         ('[observer]\nlog = true\ntags = { worker = "x" }', ":3: observer.tags.worker: the tag 'worker' is"),

@@ -6,7 +6,9 @@ memory, and emits as fast as the instances allow: it waits while a queue's lengt
 
 The paper says that one cell of the match has a fifth of all tuples. That is so if four of five readings come from one
 cell of the coarsest grid. The stand-in spreads them evenly over it; they could also all come from one place, so that
-one cell of every grid has a fifth. Both are simulated, and real readings if there are any.
+one cell of every grid has a fifth, but then three instances cannot be balanced, as they are in Figure 10. What is
+judged lies between the two: they are spread over one cell of the second grid. All three are simulated, and real
+readings if there are any.
 
 Nor does it say how cells are numbered, on which Modulo depends, nor which hash function was drawn. So cells have other
 names in each of 101 runs, as in section 5.1, and the run of the median imbalance is shown; those of the 5th and the
@@ -31,13 +33,16 @@ from skewless.experiments.dakg.zipf_runs import Sample, names_in_run, owners_in_
 from skewless.experiments.data_files import data_file
 from skewless.experiments.rows import Row
 from skewless.groupings import DistributionAware, Foresighted
-from skewless.hashing import hash_keys
+from skewless.hashing import hash_keys, make_salt
 from skewless.metrics.load import imbalance, loads_of, throughput
-from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, name_cells
+from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, draw_positions, name_cells
 
 GROUPINGS: Final = ("modulo", "full_knowledge", "distribution_aware", *OURS)
 STAND_IN: Final = "stand-in"
 ONE_PLACE: Final = "stand-in, one place"
+BETWEEN: Final = "stand-in, small place"
+STAND_INS: Final = (STAND_IN, BETWEEN, ONE_PLACE)
+"""Where the hot readings are: anywhere in a cell of the coarsest grid, in one of the second, or all at one place."""
 _FILES: Final = {"first readings": "debs2013_full_game_head.csv.gz", "another match": "soccer_tromso.csv.gz"}
 _PITCH: Final = (68.0, 105.0)  # of the other match, in metres: across, along
 SERVICE_MS: Final = 1.0
@@ -48,8 +53,8 @@ _RUNS: Final = 101  # of which one is the median
 
 
 def data_at_hand() -> list[str]:
-    """Return the data sets that are present: two stand-ins, and readings of the real match and of another if found."""
-    return [STAND_IN, ONE_PLACE, *(data for data, name in _FILES.items() if data_file(name) is not None)]
+    """Return the data sets that are present: stand-ins, and readings of the real match and of another if found."""
+    return [*STAND_INS, *(data for data, name in _FILES.items() if data_file(name) is not None)]
 
 
 def read_positions(data: str, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -77,6 +82,8 @@ def keys_of(data: str, tuples: int) -> NDArray[np.uint64]:
         path = data_file(_FILES[data])
         assert path is not None  # noqa: S101 - `data_at_hand` has found it
         cells = cells_of(*read_positions(data, path))
+    elif data == BETWEEN:
+        cells = cells_of(*_squeezed(*draw_positions(0, tuples // len(GRIDS), make_salt(0))))
     else:
         cells = Positions().ranks(0, tuples, seed=0).reshape(-1, len(GRIDS))
     if data == ONE_PLACE:
@@ -85,6 +92,28 @@ def keys_of(data: str, tuples: int) -> NDArray[np.uint64]:
     known = hash_keys(name_cells(np.arange(Positions().n_keys)))
     hashes: NDArray[np.uint64] = known[cells.ravel()]
     return hashes
+
+
+def _squeezed(x: NDArray[np.int64], y: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return positions of which those in the hottest cell of the coarsest grid are moved to one of the second grid.
+
+    They are as evenly spread over it as they were before.
+    """
+    coarse = cells_of(x, y)[:, 0]
+    hottest = int(np.bincount(coarse).argmax())
+    hot = coarse == hottest
+    moved = []
+    for place, number, axis in ((x, hottest // GRIDS[0][1], 0), (y, hottest % GRIDS[0][1], 1)):
+        first, last = FIELD[axis]
+        edges = [first + (last - first) * at / GRIDS[0][axis] for at in (number, number + 1)]
+        inner = -(-number * GRIDS[1][axis] // GRIDS[0][axis])  # the first cell that starts within
+        inner_edges = [first + (last - first) * at / GRIDS[1][axis] for at in (inner, inner + 1)]
+        share = (place[hot] - edges[0]) / (edges[1] - edges[0])
+        within = np.floor(inner_edges[0] + 1 + share * (inner_edges[1] - inner_edges[0] - 2)).astype(np.int64)
+        squeezed = place.copy()
+        squeezed[hot] = within
+        moved.append(squeezed)
+    return moved[0], moved[1]
 
 
 @lru_cache(maxsize=4)

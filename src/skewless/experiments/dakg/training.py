@@ -17,6 +17,7 @@ _VARIANTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "even, single owner": ("even", {"single_owner": True}),
     "DKG WOSIM": ("distribution_aware", {"map_sparse": False}),
     "DKG PKG": ("distribution_aware", {"split_heavy": True}),
+    "DKG, distinct keys": ("distribution_aware", {"count_distinct": True}),
 }
 LEARNS: Final = ("distribution_aware", *(name for name in _VARIANTS if name.startswith("DKG")))
 """Those that learn from a training set and then keep to their plan."""

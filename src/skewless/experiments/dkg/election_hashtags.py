@@ -99,7 +99,8 @@ def _range(rows: Rows) -> str:
         f"With one seed or another it is {min(seeds):,.0f} to {max(seeds):,.0f}, with queues of 102 to 10,240 tuples "
         f"and 5 to 50 routers, of a quarter of the tuples, {min(rates):,.0f} to {max(rates):,.0f}; by variant, "
         f"{variants}. How long a new worker of the hot key is sent all of its tuples decides, and that depends on when "
-        "the routers give it one."
+        "the routers give it one, and on how many tuples fit in its queue: Storm's 1,024 places hold lists of tuples, "
+        "of a length that nobody has set, so that 1,024 tuples are the least."
     )
 
 

@@ -52,7 +52,9 @@ FILE: Final = "file"
 
 _RATE: Final = 10_000  # tuples per second of the paper's spouts
 _SERVED: Final = 951.1  # tuples per second of a worker: a tenth of the throughput of SG in Table 3
-_QUEUE: Final = 1_024  # topology.executor.receive.buffer.size of Storm 0.9
+_QUEUE: Final = 1_024
+"""topology.executor.receive.buffer.size of Storm 0.9. Its defaults.yaml says "batched": what it counts are lists of
+tuples that a splitter sends at once, of which the paper says nothing. So a queue holds at least as many tuples."""
 ROUTERS: Final = 10
 """Splitters, in the authors' code."""
 _LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping

@@ -37,6 +37,8 @@ _JUDGED: Final = ("S1", "S2")
 _HISTOGRAMS: Final = (2, 5, 24)
 """Windows that a table is made from. With a new one after every window (1/f = 1) it would be one (section 4), which has
 no covariance; the least that has is two."""
+_DRAWS: Final = 8
+"""Times that the tuples of both streams are drawn, as extremes depend on chance."""
 _PRINTED: Final = {"S1": (2.08983e10, 6.76016e8), "S2": (2.08325e10, 7.92797e8)}
 """Mean and deviation of the variance."""
 
@@ -68,6 +70,16 @@ def points(preset: Preset) -> Iterator[Point]:
                     "windows": others,
                     "rate": rate,
                 }
+    for stream in _JUDGED:
+        for workers in (5, 15):
+            yield {
+                "stream": stream,
+                "grouping": EVEN,
+                "workers": workers,
+                "histograms": 1,
+                "windows": others,
+                "rate": rate,
+            }
 
 
 def run(*, stream: str, grouping: str, workers: int, histograms: int, windows: int, rate: int) -> Iterator[Row]:
@@ -86,6 +98,15 @@ def run(*, stream: str, grouping: str, workers: int, histograms: int, windows: i
         if stream in _JUDGED and (workers, histograms) == (10, 2):
             for number, variance in enumerate(variances.tolist(), 1):
                 yield {**labels, "span": "window", "window": number, "variance": variance}
+            for draw in range(_DRAWS):
+                again = variances_of_clb(grouping, workers, KEYS[stream], rate, windows, histograms, draw)
+                yield {
+                    **labels,
+                    "span": "draw",
+                    "draw": draw,
+                    "least": float(again.min()),
+                    "most": float(again.max()),
+                }
         return
     _, state = simulate_windows(
         balancer(grouping, workers),
@@ -100,7 +121,7 @@ def run(*, stream: str, grouping: str, workers: int, histograms: int, windows: i
 
 
 def variances_of_clb(
-    name: str, workers: int, stream: SyntheticStream, rate: int, windows: int, histograms: int
+    name: str, workers: int, stream: SyntheticStream, rate: int, windows: int, histograms: int, seed: int = 0
 ) -> NDArray[np.float64]:
     """Return the variance of loads in each window after the first table; each has a table of the windows before it.
 
@@ -110,7 +131,7 @@ def variances_of_clb(
     clb = balancer(name, workers)
     assert isinstance(clb, Correlation)  # noqa: S101 - by its name
     expected = 60 * rate * shares(stream)
-    counts = np.random.default_rng(0).poisson(expected, (histograms + windows, expected.size)).astype(np.int64)
+    counts = np.random.default_rng(seed).poisson(expected, (histograms + windows, expected.size)).astype(np.int64)
     table = np.arange(expected.size, dtype=np.int32) % workers
     variances = np.empty(windows)
     for window in range(windows):
@@ -168,8 +189,12 @@ def _less_uneven(rows: Rows) -> str:
 def _same_floor(rows: Rows) -> str:
     """Return where the lowest windows of both streams lie."""
     least, most = (_by_stream(rows, CLB, metric) for metric in ("least", "most"))
+    draws = {stream: rows.where(span="draw", grouping=CLB, stream=stream) for stream in _JUDGED}
+    below = sum(one["most"] <= two["most"] for one, two in zip(draws["S1"], draws["S2"], strict=True))
+    above = sum(one["least"] >= two["least"] for one, two in zip(draws["S1"], draws["S2"], strict=True))
     return (
-        f"At the upper end they are, {most['S1']:.3g} below {most['S2']:.3g}. The lowest of both are those of two "
+        f"At the upper end they are, {most['S1']:.3g} below {most['S2']:.3g}, and so in {below} of {len(draws['S1'])} "
+        f"draws of both streams; at the lower end in {above}. The lowest of both are those of two "
         f"workers with half of the tuples each: {least['S1']:.4g} on S1 and {least['S2']:.4g} on S2, where "
         f"{_two_workers():.4g} is exactly half."
     )
@@ -226,7 +251,7 @@ EXPERIMENTS: Final = {
                     x_label="window of a minute",
                     y_label="variance of loads",
                     log_y=True,
-                    where={"span": "window", "stream": stream},
+                    where={"span": "window", "stream": stream, "workers": 10},
                 )
                 for stream in _JUDGED
             ),
@@ -244,7 +269,7 @@ EXPERIMENTS: Final = {
                     y="variance",
                     title=f"mean variance on {stream}, by workers",
                     log_y=True,
-                    where={"span": "run", "stream": stream, "histograms": 2, "grouping": tuple(_CLB)},
+                    where={"span": "run", "stream": stream, "histograms": (1, 2), "grouping": (*_CLB, EVEN)},
                 )
                 for stream in _JUDGED
             ),

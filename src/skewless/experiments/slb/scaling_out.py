@@ -79,6 +79,7 @@ def scale_out(
     handoff: str = "stop",
     capacity: float = CAPACITY,
     stream: Stream | None = None,
+    seed: int = 0,
 ) -> ScaledOut:
     """Simulate a balancer while the rate grows from 1,000 to 16,000 per second, with as many workers as that needs.
 
@@ -87,7 +88,7 @@ def scale_out(
     """
     keys = representatives(SUBSTREAMS).copy()
     histogram, totals = LatencyHistogram(), np.zeros(3, dtype=np.float64)
-    balancing = _Balancing(label, workers_at(0, seconds, capacity))
+    balancing = _Balancing(label, workers_at(0, seconds, capacity), seed)
     stateful = StatefulWorkers(
         config=KeyedState(handoff=handoff),
         representatives=keys,
@@ -102,7 +103,8 @@ def scale_out(
     served = completed = 0
     latency_ns = 0.0
     with without_warnings():
-        for number, (own, times) in enumerate(_windows(words() if stream is None else stream, seconds, window_ms), 1):
+        windows = _windows(words() if stream is None else stream, seconds, window_ms, seed)
+        for number, (own, times) in enumerate(windows, 1):
             end_ms = number * window_ms
             balancing.count(own, end_ms - window_ms)
             stateful.serve(own, times, end_ms * _MILLISECOND)
@@ -127,13 +129,15 @@ def scale_out(
     return ScaledOut(found, {**quantiles, "mean": mean, "max": float(totals[1]) / _MILLISECOND}, state)
 
 
-def _windows(stream: Stream, seconds: int, window_ms: int) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+def _windows(
+    stream: Stream, seconds: int, window_ms: int, seed: int
+) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
     """Return the tuples of each complete window, as representatives of their substreams, and when they arrive."""
     tuples = _MEAN_RATE * seconds
-    flow = _RAMP.start(tuples=tuples)
+    flow = _RAMP.start(tuples=tuples, seed=seed)
     keys, times = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
     end_ns = window_ms * _MILLISECOND
-    for chunk in stream.generate(tuples=tuples, seed=0):
+    for chunk in stream.generate(tuples=tuples, seed=seed):
         hashes = represented(hash_keys(chunk), SUBSTREAMS)
         keys, times = np.concatenate([keys, hashes]), np.concatenate([times, flow.take(hashes.size)])
         while times.size and times[-1] >= end_ns:
@@ -153,13 +157,16 @@ class _Balancing:
         The balancer.
     workers : int
         Workers at the start.
+    seed : int
+        Of the hashes.
     """
 
-    def __init__(self, label: str, workers: int) -> None:
+    def __init__(self, label: str, workers: int, seed: int) -> None:
         self._label = label
+        self._seed = seed
         self.workers = workers
         self._grouping: Grouping[Any] = balancer(label, workers)
-        self._state = self._grouping.first_state(0, 0)
+        self._state = self._grouping.first_state(0, seed)
 
     def owners(self, keys: NDArray[np.uint64], now_ms: int) -> NDArray[np.int32]:
         """Return the owner of each substream."""
@@ -183,7 +190,7 @@ class _Balancing:
     def _carried_over(self, keys: NDArray[np.uint64]) -> Any:
         """Return the state for a larger number of workers, given the tuples of the last window."""
         grouping, before = self._grouping, self._state
-        first = grouping.first_state(0, 0)
+        first = grouping.first_state(0, self._seed)
         if isinstance(grouping, Even):
             return grouping.learned(first, keys)
         if not isinstance(grouping, SubstreamGrouping):

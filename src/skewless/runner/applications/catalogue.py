@@ -1,7 +1,7 @@
 """All applications by name.
 
 `count` counts rows per key. `word-count`, `vwap` and `hashtags` are the three of the DStream paper, section V. The next
-five read the real data sets of the DKG paper, Table 2, and `heat-map` that of the DAKG paper.
+five read the real data sets of the DKG paper, Table 2, `heat-map` and `time-in-cells` that of the DAKG paper.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from skewless.runner.applications.parse_trades import parse_trades
 from skewless.runner.applications.parse_tweets import parse_election, parse_hashtags, parse_tickers, parse_words
 from skewless.runner.applications.parse_wikipedia import parse_clicks, parse_languages, parse_pages
 from skewless.runner.applications.sessionize import SessionApplication
+from skewless.runner.applications.time_in_cells import TimeInCells
 from skewless.streams import trades, twitter
 
 
@@ -120,6 +121,15 @@ PAGEVIEWS_BY_LANG: Final = _of_lines(
 HEAT_MAP: Final = _of_lines(
     "heat-map", "readings of sensors in each cell of a football field", parse_cells, "debs2013", times=("ts",)
 )
+TIME_IN_CELLS: Final = TimeInCells(
+    name="time-in-cells",
+    summary="how long each player is in each cell of a football field, in windows of 1, 5 and 10 minutes and in all",
+    roles=HEAT_MAP.roles,
+    needs=HEAT_MAP.needs,
+    parse=parse_cells,
+    stand_in="debs2013",
+    reads_lines=True,
+)
 SESSIONS: Final = SessionApplication(
     name="sessions",
     summary="the sessions of each key: rows that follow one another within a gap",
@@ -132,7 +142,7 @@ APPS: Final = {
     app.name: app
     for app in (
         *(COUNT, WORD_COUNT, VWAP, HASHTAGS, ELECTION, TICKER),
-        *(CLICKSTREAM, PAGEVIEWS, PAGEVIEWS_BY_LANG, HEAT_MAP, SESSIONS),
+        *(CLICKSTREAM, PAGEVIEWS, PAGEVIEWS_BY_LANG, HEAT_MAP, TIME_IN_CELLS, SESSIONS),
     )
 }
 

@@ -45,6 +45,11 @@ def parse_cells(found: Mapping[str, Column]) -> Extraction:
     )
 
 
+def sensor_of(found: Mapping[str, Column]) -> Column:
+    """Return the number of the sensor of a reading; null if there is none."""
+    return sf.get(sf.split(found["text"], ",", -1), sf.lit(READING_FIELDS.index("sid"))).try_cast("bigint")
+
+
 def _cell(places: list[tuple[Column, int, int]], grid: tuple[int, int]) -> Column:
     numbers = [
         sf.least(_divided((place - first) * size, last - first), sf.lit(size - 1).cast("bigint")).cast("string")

@@ -10,11 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from skewless.durations import as_timedelta, parse_duration
-from skewless.errors import ConfigurationError
+from skewless.durations import as_timedelta
 from skewless.processors import KeyState, Processor, Row
-from skewless.runner.applications.base import Application
-from skewless.spark.grouped import Grouped
+from skewless.runner.applications.processed import ProcessedApplication
 
 
 class _LastSession(Processor):
@@ -42,47 +40,11 @@ class _LastSession(Processor):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionApplication(Application):
-    """Rows and length of each session. A session ends when its key has no row for longer than `gap`.
+class SessionApplication(ProcessedApplication):
+    """Rows and length of each session. A session ends when its key has no row for longer than `gap`."""
 
-    Rows of a key must come in the order of their times from micro-batch to micro-batch; within one they are sorted.
-
-    Parameters
-    ----------
-    gap : str
-        The longest silence within a session.
-    """
-
-    gap: str = "30 seconds"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gap", parse_duration(self.gap))
-
-    @staticmethod
-    def check_window(window: str | None) -> None:
-        """Refuse a window: a session is one already."""
-        if window is not None:
-            raise ConfigurationError("sessions cut time themselves", subject="window", hint="leave out {window}")
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.name}, gap {self.gap}"
-
-    @property
-    def values(self) -> list[str]:
-        return ["seconds", "n"]
-
-    def process(self, grouped: Grouped, state: str | None) -> DataFrame:
-        """Compute the result through a grouping with one owner per key.
-
-        Parameters
-        ----------
-        grouped : Grouped
-            The rows.
-        state : str or None
-            Directory for the state of the keys; None in a batch job.
-        """
-        return grouped.stateful(_LastSession(as_timedelta(self.gap)), state=state, order_by="ts")
+    def processor(self) -> Processor:
+        return _LastSession(as_timedelta(self.gap))
 
     def expected(self, rows: DataFrame, window: str | None) -> DataFrame:
         self.check_window(window)

@@ -76,8 +76,10 @@ def _in_sql(definition: Definition, settings: Settings) -> Iterator[Configuratio
             yield ConfigurationError(
                 "results have a column of this name already", subject=f"combine.{name}", hint="choose another name"
             )
-    if definition.gap is not None and (sql is not None or make_app(definition.app).name != "sessions"):
-        yield ConfigurationError("{gap} is for {app} sessions", subject="gap", hint="leave it out")
+    if definition.gap is not None and (
+        sql is not None or make_app(definition.app).name not in {"sessions", "time-in-cells"}
+    ):
+        yield ConfigurationError("{gap} is for {app} sessions and time-in-cells", subject="gap", hint="leave it out")
 
 
 def _in_targets(definition: Definition) -> Iterator[ConfigurationError]:

@@ -15,7 +15,7 @@ from skewless.observing import Query
 from skewless.producing.kafka_address import SCHEME, Address
 from skewless.runner.applications.base import Application
 from skewless.runner.applications.catalogue import COUNT, make_app
-from skewless.runner.applications.sessionize import SessionApplication
+from skewless.runner.applications.processed import ProcessedApplication
 from skewless.runner.applications.sql import SqlApplication
 from skewless.runner.config.conflicts import contradictions, directories
 from skewless.runner.config.settings import PlacedError, Settings, make_definition, read_settings, unknown_key
@@ -180,7 +180,7 @@ def _make_app(definition: Definition, join: TableJoin | None) -> Application:
             join=join,
         )
     app = make_app(definition.app)
-    return replace(app, gap=definition.gap) if definition.gap and isinstance(app, SessionApplication) else app
+    return replace(app, gap=definition.gap) if definition.gap and isinstance(app, ProcessedApplication) else app
 
 
 def _make_input(definition: Definition, app: Application) -> Input:

@@ -232,7 +232,8 @@ class Definition(Table):
     app: Annotated[str, _checked(make_app), Field(json_schema_extra={"examples": list(APPS)})] = "count"
     """What to compute: count (rows per key), word-count, vwap, hashtags, sessions…; or use the table `sql`."""
     gap: Duration | None = None
-    """For the app sessions: how long a key must be silent for its session to end; default 30s."""
+    """For sessions: how long a key must be silent for its session to end; default 30s. For time-in-cells: the longest
+    time between two readings of a player in a cell for which he is there; default 1s."""
     window: Duration | None = None
     """Also group by windows of this length: 15s, 1m, "1 minute"."""
     watermark: Duration = "1m"
