@@ -209,15 +209,16 @@ class PopularityAware(Coordinated[PopularityAwareState]):
     Parameters
     ----------
     variant : {"scaled", "paper", "released", "first_release"}
-        Whose settings are the default. `scaled`: those of the authors' code, but p follows the number of workers:
-        1 / (50 n_workers), at most 0.01. `paper`: r = 10 and two bits (Table I, section IV.A); it names neither l nor
-        p, so these are the code's. `released`, the authors' code since January 2018: r = 6, l = 16, p = 0.01
+        Whose settings are the default. `scaled`: those of the authors' code, but p follows the number of workers: 1 /
+        (50 n_workers), at most 0.01. `paper`: r = 10 and two bits (Table I, section IV.A); it names neither l nor p, so
+        these are the code's. `released`, the authors' code since January 2018: r = 6, l = 16, p = 0.01
         (dstream.properties), a large value once in 2 ** r tuples, whose bit is the number of heads itself
-        (PredictorHotKeyUtil.java), and a filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis is deleted from that filter
-        (PredictorBolt.java), even if only other keys' counters make it look as if it were there; a hot key returns at
-        its next large value. `first_release`, their code of September 2017, which the paper cites: there
-        PredictorBolt.java does not send that deletion, but once more the key that was just noted, as hot. So nothing
-        ever leaves the filter: it is full after a few keys, and from then on every key is dealt to all workers.
+        (PredictorHotKeyUtil.java), and a filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis
+        is deleted from that filter (PredictorBolt.java), even if only other keys' counters make it look as if it were
+        there; a hot key returns at its next large value. `first_release`, their code of September 2017, which the paper
+        cites: there PredictorBolt.java does not send that deletion, but once more the key that was just noted, as hot.
+        So nothing ever leaves the filter: it is full after a few keys, and from then on every key is dealt to all
+        workers.
     threshold : int, optional
         The predictor's r, instead of that of the variant.
     length : int, optional
