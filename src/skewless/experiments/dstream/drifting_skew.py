@@ -37,7 +37,7 @@ _HASHTAGS: Final = (0.098, 0.184, 0.071, 0.132, 0.036)
 BY_WINDOW: Final[Mapping[str, tuple[float, ...]]] = {
     "tweets": tuple(round(HOTTEST["tweets"] * share / _HASHTAGS[0], 5) for share in _HASHTAGS),
     "hashtags": _HASHTAGS,
-    "trades": (0.148, 0.159, 0.143, 0.151, 0.138),
+    "trades": (0.144, 0.160, 0.147, 0.148, 0.133),
 }
 """Share of the hottest key in each window."""
 _EXACT: Final = 256
