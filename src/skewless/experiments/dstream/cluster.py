@@ -4,7 +4,7 @@ The authors' repository has Figure 2 as pictures (image/Shufflegrouping.png and 
 off here, to about 5,000 tuples per second. Key grouping alone fixes the two numbers that the simulator needs:
 
 - a worker: at exponents of 1.5 and more the worker of the hottest key is the bottleneck, and its share of the tuples
-  follows from Zipf's law. The three products of share and throughput agree within 9 %: that is what a worker serves;
+  follows from Zipf's law. The three products of share and throughput agree within 10 %: that is what a worker serves;
 - the sources: at exponent 0.5 no worker is a bottleneck, so that it is they who are, each with what is left for it.
 
 Nothing else is taken from a figure. In the authors' code each tuple goes on to the aggregator of its key, so that by

@@ -133,8 +133,8 @@ def no_wall(rows: Rows) -> str:
     return (
         f"With all keys on all of 128 workers and {KEY_BYTES} bytes for a word and its count the memory of the paper's "
         f"32 machines is not full: workers are {full:.2f} times as slow. Throughput stops rising with {some}; with "
-        f"dearer merging it rises by: {merging}. Nor is it memory by Figure 2b: at exponent 2.0 a worker meets a "
-        f"{distinct[0.5] / distinct[2.0]:,.0f}th of the keys that it meets at 0.5, and yet shuffle grouping has "
+        f"dearer merging it rises by: {merging}. Nor is it memory by Figure 2b: at exponent 2.0 a worker meets one in "
+        f"{distinct[0.5] / distinct[2.0]:,.0f} of the keys that it meets at 0.5, and yet shuffle grouping has "
         f"{few / many:.0%} of the throughput there."
     )
 
@@ -164,8 +164,8 @@ EXPERIMENTS: Final = {
                 x="workers",
                 y="throughput",
                 series="setting",
-                title=f"shuffle, size of a key's state: {THROUGHPUT}",
-                where={"panel": _WALL},
+                title="shuffle, tuples per second by a key's bytes",
+                where={"panel": _WALL, "slower": _SLOWER[-1]},
             ),
         ),
         paper=paper_rows(),
