@@ -293,7 +293,7 @@ def _by_variant(rows: Rows) -> str:
     return (
         "In each window of the stand-in other keys are hot, and as hot as in real data of its kind. Median latency, "
         f"highest window over lowest: {swings}. The least latency of a rival over that of DStream, at the start of a "
-        "window of ten seconds, where the paper's have 300 and the start counts less; tuples then still wait for the "
+        "window of 30 seconds, where the paper's have 300 and the start counts less; tuples then still wait for the "
         f"workers that were hot before: {least}."
     )
 

@@ -19,7 +19,7 @@ STATE: Final = "workers that keep state of a key, mean"
 def sizes(preset: Preset) -> dict[str, int]:
     """Return how long to run; with few tuples in flight a short run shows as much as a long one."""
     if preset == "full":
-        return {"in_flight": 100, "seconds": 10, "warm_up_s": 4}
+        return {"in_flight": 100, "seconds": 30, "warm_up_s": 10}
     return {"in_flight": 10, "seconds": 2, "warm_up_s": 1}
 
 

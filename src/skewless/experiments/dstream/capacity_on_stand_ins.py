@@ -27,7 +27,7 @@ _OVER_TIME: Final = {
 
 
 def points(preset: Preset) -> Iterator[Point]:
-    levels = (8, 64, 128) if preset == "full" else (32, 128)
+    levels = (8, 32, 64, 96, 128) if preset == "full" else (32, 128)
     for stream in ("trades", "hashtags"):
         same = {"stream": stream, **sizes(preset)}
         yield from ({"workers": level, "grouping": name, **same} for level in levels for name in GROUPINGS)

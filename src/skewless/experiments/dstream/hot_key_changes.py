@@ -1,7 +1,7 @@
 """The run of an application whose hot keys change: throughput, latency and imbalance over time.
 
-At the start of each window all keys are permuted, and the degree of skew changes (`drifting_skew`). A window of ten
-seconds takes the place of the paper's five minutes, and an interval of two that of its ten seconds; so that the start
+At the start of each window all keys are permuted, and the degree of skew changes (`drifting_skew`). A window of half
+a minute takes the place of the paper's five minutes; so that the start
 of the topology has no more weight than there, the latencies of the first two seconds are left out, in which sources
 learn from one another for the first time. Latency is recorded as in section VI.A of the paper: the mean of 10,000
 consecutive tuples.
@@ -31,7 +31,7 @@ _N_SHARES: Final = 40
 def points(stream: str, preset: Preset) -> Iterator[Point]:
     """Return the points of an application."""
     if preset == "full":
-        sizes = {"in_flight": 100, "windows": 5, "window_s": 10, "interval_s": 2, "warm_up_s": 2}
+        sizes = {"in_flight": 100, "windows": 5, "window_s": 30, "interval_s": 10, "warm_up_s": 2}
     else:
         sizes = {"in_flight": 10, "windows": 3, "window_s": 3, "interval_s": 1, "warm_up_s": 1}
     for name in GROUPINGS:
