@@ -63,12 +63,13 @@ def test_every_label_has_its_grouping() -> None:
     assert len({grouping_of(name, 128) for name in GROUPINGS}) == len(GROUPINGS)
 
 
-def test_rows_of_an_application_add_up() -> None:
+def test_rows_of_an_application_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skewless.experiments.dstream.closed_loop.SOURCES", 5)  # divides a chunk evenly
     rows = Rows(run(stream="trades", grouping="shuffle", workers=16, in_flight=10, windows=2, window_s=2, interval_s=1))
     rates = rows.where(kind="interval").column("throughput")
     assert rates == [15_984.0, 16_000.0, 16_000.0, 16_000.0]  # nothing is done in the first millisecond
     assert totals(rows, "throughput") == {"shuffle": sum(rates) / 4}
-    assert max(rows.where(kind="interval").column("sigma")) < 1.6  # a 10,000th of all
+    assert max(rows.where(kind="interval").column("sigma")) < 1.6  # a 10,000th of all tuples
     assert rows.where(kind="share").column("share")[-1] == 100
     assert share_within(rows, "shuffle", 10.0) == 100
     assert share_within(rows, "shuffle", 1.0) == 0

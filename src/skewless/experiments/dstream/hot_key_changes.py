@@ -1,10 +1,9 @@
 """The run of an application whose hot keys change: throughput, latency and imbalance over time.
 
-At the start of each window all keys are permuted, and the degree of skew changes (`drifting_skew`). A window of half
-a minute takes the place of the paper's five minutes; so that the start
-of the topology has no more weight than there, the latencies of the first two seconds are left out, in which sources
-learn from one another for the first time. Latency is recorded as in section VI.A of the paper: the mean of 10,000
-consecutive tuples.
+At the start of each window all keys are permuted, and the degree of skew changes (`drifting_skew`). A window of half a
+minute takes the place of the paper's five minutes; so that the start of the topology has no more weight than there, the
+latencies of the first two seconds are left out, in which sources learn from one another for the first time. Latency is
+recorded as in section VI.A of the paper: the mean of 10,000 consecutive tuples.
 """
 
 from __future__ import annotations
