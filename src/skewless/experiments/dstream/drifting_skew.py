@@ -98,7 +98,7 @@ def _stand_in(stream: str) -> StandIn:
     return found
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=3)
 def _table(stream: str, hottest: float | None) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     stand_in, shift = _stand_in(stream), shift_of(stream)
     if hottest is None:
