@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from skewless.experiments.dstream.cluster import (
@@ -13,6 +15,7 @@ from skewless.experiments.dstream.cluster import (
     slowed,
 )
 from skewless.experiments.dstream.two_extremes import run
+from skewless.experiments.rows import Row
 
 
 @pytest.mark.parametrize("exponent", [1.5, 1.8, 2.0])
@@ -30,19 +33,20 @@ def test_a_wall_is_met_where_states_exceed_the_memory_of_all_machines() -> None:
 
 
 def test_sources_or_the_busiest_worker_are_the_bottleneck() -> None:
-    same = {"keys": 10_000, "workers": 16, "seconds": 0.5}
-    slow = capacity_of_cluster(exponent=2.0, grouping="key", **same)
+    def capacity(grouping: str) -> Row:
+        return capacity_of_cluster(exponent=2.0, grouping=grouping, keys=10_000, workers=16, seconds=0.5)
+
+    slow = capacity("key")
     assert slow["throughput"] * slow["busiest"] == pytest.approx(served_by_worker(), rel=0.05)
     for name in ("shuffle", "even"):
-        fast = capacity_of_cluster(exponent=2.0, grouping=name, **same)
-        assert fast["throughput"] == pytest.approx(16 * emitted_per_worker(), rel=0.05)
+        assert capacity(name)["throughput"] == pytest.approx(16 * emitted_per_worker(), rel=0.05)
 
 
 def test_a_wall_and_dear_merging_slow_shuffle_grouping() -> None:
-    same = {"exponent": 1.0, "keys": 10_000, "workers": 128, "grouping": "shuffle", "seconds": 0.2}
-    (free,) = run(panel="a", **same)
-    (walled,) = run(panel="wall", key_bytes=8_000, slower=100.0, **same)
-    (merged,) = run(panel="merging", merge_factor=1_000.0, **same)
+    shuffled = partial(run, exponent=1.0, keys=10_000, workers=128, grouping="shuffle", seconds=0.2)
+    (free,) = shuffled(panel="a")
+    (walled,) = shuffled(panel="wall", key_bytes=8_000, slower=100.0)
+    (merged,) = shuffled(panel="merging", merge_factor=1_000.0)
     assert walled["setting"] == "8000 bytes a key, 100 times slower"
     assert walled["throughput"] < free["throughput"] / 4
     assert merged["throughput"] < free["throughput"]

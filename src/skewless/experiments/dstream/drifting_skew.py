@@ -86,7 +86,7 @@ def shift_of(stream: str) -> float:
 
     def colder(shift: float) -> float:
         exponent = exponent_of(stand_in.n_keys, stand_in.n_hot, stand_in.hot_share, shift)
-        return -((1 + shift) ** -exponent) / _sum(stand_in.n_keys, exponent, shift)
+        return float(-((1 + shift) ** -exponent) / _sum(stand_in.n_keys, exponent, shift))
 
     return _root(colder, -HOTTEST[stream], 1_000.0)
 

@@ -60,17 +60,35 @@ def points(preset: Preset) -> Iterator[Point]:
             yield {"panel": _MERGING, "merge_factor": factor, **same}
 
 
-def run(*, panel: str, **how: float | str) -> Iterator[Row]:
+def run(
+    *,
+    panel: str,
+    exponent: float,
+    workers: int,
+    grouping: str,
+    keys: int,
+    seconds: float,
+    key_bytes: int = KEY_BYTES,
+    slower: float = SLOWER,
+    merge_factor: float = 1.0,
+) -> Iterator[Row]:
     """Return the throughput of a point, and which panel or sweep it is for."""
-    swept = {name: how[name] for name in ("key_bytes", "slower", "merge_factor") if name in how}
-    row = capacity_of_cluster(**how)  # type: ignore[arg-type]
-    yield {"panel": panel, **row, **swept, "setting": _setting(swept)}
-
-
-def _setting(swept: Mapping[str, float | str]) -> str:
-    if "merge_factor" in swept:
-        return f"merging {swept['merge_factor']:g} times as long"
-    return f"{swept['key_bytes']} bytes a key, {swept['slower']:g} times slower" if swept else ""
+    row = capacity_of_cluster(
+        exponent=exponent,
+        workers=workers,
+        grouping=grouping,
+        keys=keys,
+        seconds=seconds,
+        key_bytes=key_bytes,
+        slower=slower,
+        merge_factor=merge_factor,
+    )
+    settings = {
+        _WALL: f"{key_bytes} bytes a key, {slower:g} times slower",
+        _MERGING: f"merging {merge_factor:g} times as long",
+    }
+    swept = {"key_bytes": key_bytes, "slower": slower, "merge_factor": merge_factor}
+    yield {"panel": panel, **row, **swept, "setting": settings.get(panel, "")}
 
 
 def growth(line: Mapping[int, float]) -> float:
