@@ -106,6 +106,7 @@ _VWAP: Final = Application(
     latency=_ratios(0.69, 0.5),
     missed_throughput=("PKG", "DKG"),
     missed_latency=("PKG", "DKG"),
+    missed_windows=(_CHANGES[0].format("PKG"),),
 )
 _HASHTAGS: Final = Application(
     stream="hashtags",
