@@ -71,7 +71,7 @@ EXPERIMENTS: Final = {
             Panel(
                 x="second",
                 y="sigma",
-                title=f"{stream}: standard deviation of the workers' tuples per second",
+                title=f"{stream}: stddev of tuples per second",
                 log_y=True,
                 where={"stream": stream, "kind": INTERVAL},
             )
