@@ -215,10 +215,9 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         (dstream.properties), a large value once in 2 ** r tuples, whose bit is the number of heads itself
         (PredictorHotKeyUtil.java), and a filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis
         is deleted from that filter (PredictorBolt.java), even if only other keys' counters make it look as if it were
-        there; a hot key returns at its next large value. `first_release`, their code of September 2017, which the paper
-        cites: there PredictorBolt.java does not send that deletion, but once more the key that was just noted, as hot.
-        So nothing ever leaves the filter: it is full after a few keys, and from then on every key is dealt to all
-        workers.
+        there; a hot key returns at its next large value. `first_release`, their code from September 2017 until then:
+        PredictorBolt.java does not send that deletion, but once more the key that was just noted, as hot. So nothing
+        ever leaves the filter: it is full after a few keys, and from then on every key is dealt to all workers.
     threshold : int, optional
         The predictor's r, instead of that of the variant.
     length : int, optional

@@ -23,11 +23,11 @@ from skewless.hashing import hash_keys, rehash
 from skewless.streams import StandIn, SyntheticStream, make_stream
 from skewless.streams.arrivals import SECOND
 
-DSTREAM: Final = "popularity_aware, first release"
-"""The authors' variant, which is judged: the code of 2017 that the paper cites."""
+DSTREAM: Final = "popularity_aware, released"
+"""The authors' variant, which is judged: their repository as it is."""
 VARIANTS: Final = {
-    DSTREAM: "first_release",
-    "popularity_aware, released": "released",
+    "popularity_aware, first release": "first_release",
+    DSTREAM: "released",
     "popularity_aware, paper": "paper",
     "popularity_aware": "scaled",
 }

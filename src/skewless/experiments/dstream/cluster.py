@@ -117,7 +117,8 @@ def capacity_of_cluster(
     """Run the synthetic stream for as many tuples as the sources emit in some seconds.
 
     The memory wall is that of the paper's own reckoning: shuffle grouping keeps all keys on every worker, O(M N), any
-    other grouping here about one state per key.
+    other grouping here about one state per key (the first release of DStream has as many as shuffle grouping, which
+    makes no difference at `KEY_BYTES`).
     """
     spread = workers if grouping == "shuffle" else 1
     wall = slowed(workers=workers, spread=spread, key_bytes=key_bytes, slower=slower)
