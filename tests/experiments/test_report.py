@@ -1,4 +1,4 @@
-"""The report: complete, of one version, self-contained; and a browser shows it, light and dark."""
+"""The report: complete, of one version unless rows are kept, self-contained; and a browser shows it, light and dark."""
 
 from __future__ import annotations
 
