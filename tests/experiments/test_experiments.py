@@ -23,6 +23,8 @@ WITHOUT_EVEN = {
     *("dstream-table-1", "dstream-table-2", "dstream-figure-3", "dstream-figure-21"),  # streams, and a sketch
 }
 """Experiments without a grouping, or with only that of the paper."""
+NOTHING_HOLDS = {"dstream-figure-8"}
+"""Experiments of which no check holds, so that only the test of their published rows can fail."""
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +45,7 @@ def test_a_small_run_fails_no_check_but_those_that_are_known(name: str, results:
     assert all(check.source for check in outcome.checks)
     names = [check.what for check in outcome.checks]
     free = [check for check in outcome.counted if check.what not in experiment.deviates]
-    assert free, "no check of this experiment can fail"
+    assert bool(free) != (name in NOTHING_HOLDS), "no check of this experiment can fail"
     assert len(set(names)) == len(names) > 0
     assert outcome.numbers
     assert all(number.what and (number.ours is not None or number.even is not None) for number in outcome.numbers)

@@ -252,6 +252,17 @@ def test_the_released_filter_loses_hot_keys_to_rare_ones_and_gets_them_back() ->
     assert max(filled[200:]) >= 4
 
 
+def test_the_filter_of_the_first_release_is_soon_full_and_every_key_is_dealt_out() -> None:
+    grouping = PopularityAware(workers=10, variant="first_release")
+    rng = np.random.default_rng(0)
+    keys = np.where(rng.random(40_000) < 0.1, np.uint64(7), rng.integers(0, 2**64, 40_000, dtype=np.uint64))
+    router = grouping.start(0, 0)
+    router.route(keys, 0)
+    assert int(router.snapshot().hot_filter.min()) >= 1
+    rare = router.route(np.full(20, 8, dtype=np.uint64), 0)
+    assert np.bincount(rare, minlength=10).tolist() == [2] * 10
+
+
 def test_one_key_of_80_percent_is_no_burden() -> None:
     result = simulate(Simulation(PopularityAware(workers=10), make_stream("country-skew-r80")), tuples=1_000_000)
     assert result.imbalance < 10

@@ -71,10 +71,12 @@ class NaivePopularityAware:
         predictor.events = []
         predictor.note(key, bit)
         for _, changed, appended in predictor.events:
-            if not appended:
+            if not appended and self.rules.deletes:
                 bloom.remove([changed])
-            elif not (self.rules.repeats and bloom.contains(changed)):
-                bloom.update([changed])
+                continue
+            added = changed if appended else key
+            if not (self.rules.repeats and bloom.contains(added)):
+                bloom.update([added])
 
     def barrier(self, n_sources: int) -> None:
         """Let all go on as `n_sources` sources."""

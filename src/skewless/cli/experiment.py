@@ -21,7 +21,7 @@ from rich.table import Table
 
 from skewless.cli import options
 from skewless.cli.run import require_spark, spark_session
-from skewless.errors import ConfigurationError, SetupError, require_at_least
+from skewless.errors import ConfigurationError, SetupError, StorageError, require_at_least
 from skewless.experiments import PAPERS, choose_experiments, experiment_names, load_experiment
 from skewless.experiments.base import PRESETS, SIMULATED, SPARK, Experiment, Preset
 from skewless.experiments.checks import Check
@@ -106,19 +106,29 @@ def report_command(
         str | None, typer.Option(help="Version of the code; default: the installed one, or the last that has results.")
     ] = None,
     results: ResultsPath = Path("results"),
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the rows that the page in --to has of experiments without results.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Write a page with the figures, numbers and verdicts of all experiments that were run, and their rows as CSV.
 
     Example: skewless experiment report --to report
+
+    Example: skewless experiment report --to report --keep
     """
     if find_spec("matplotlib") is None:
         raise SetupError("the report needs matplotlib", hint="install skewless[plots]")
     from skewless.experiments.report import write_report  # noqa: PLC0415 - matplotlib is an extra and slow to import
 
     size = check_preset(preset)
-    store = Results.latest(results, size) if version is None else Results(results, version)
-    page, found = write_report(store, size, to or results / store.version / "report")
+    try:
+        store = Results.latest(results, size) if version is None else Results(results, version)
+    except StorageError:
+        if not keep:
+            raise
+        store = Results.at(results)
+    page, found = write_report(store, size, to or results / store.version / "report", keep=keep)
     verdicts = {one.name: one.outcome.verdict.value for one in found}
     if as_json:
         typer.echo(json.dumps({"page": str(page), "version": store.version, "verdicts": verdicts}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +10,19 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Final
 
 from skewless.errors import StorageError
 from skewless.experiments import PAPERS, experiment_names, load_experiment
 from skewless.experiments.base import SPARK, Experiment, Number, Outcome, Preset, Verdict
 from skewless.experiments.checks import Check
 from skewless.experiments.figures import draw, standalone
-from skewless.experiments.results import Results, write_csv
+from skewless.experiments.results import Results, read_csv, write_csv
 from skewless.experiments.rows import Rows
+
+_PROVENANCE: Final = "provenance.json"
+_Table = tuple[Rows, list[dict[str, Any]]]
+"""The rows of an experiment, and the provenance of those of each engine."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,13 @@ class Finding:
         return self.name.partition("-")[2].replace("-", " ").capitalize()
 
 
-def write_report(results: Results, preset: Preset, target: Path) -> tuple[Path, list[Finding]]:
-    """Write the page, a summary in Markdown, and the rows (CSV) and figure (SVG) of each experiment."""
-    found = list(_findings(results, preset))
+def write_report(results: Results, preset: Preset, target: Path, *, keep: bool = False) -> tuple[Path, list[Finding]]:
+    """Write the page, a summary in Markdown, the rows (CSV) and figure (SVG) of each experiment, and all provenance.
+
+    With `keep`, rows that the report in `target` has of this preset stay if their experiment has no results of their
+    engine; they are checked and drawn again.
+    """
+    found = list(_findings(results, preset, _reported(target, preset) if keep else {}))
     if not found:
         problem = f"there are no results of preset {preset} and version {results.version} in {results.root}"
         raise StorageError(problem, subject="results")
@@ -53,17 +62,39 @@ def write_report(results: Results, preset: Preset, target: Path) -> tuple[Path, 
         for one in found:
             write_csv(target / f"{one.name}.csv", one.rows)
             (target / f"{one.name}.svg").write_text(standalone(one.svg), encoding="utf-8")
-        (target / "README.md").write_text(_summary(found, results, preset), encoding="utf-8")
+        provenance = {one.name: one.provenance for one in found}
+        (target / _PROVENANCE).write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")
+        (target / "README.md").write_text(_summary(found, preset), encoding="utf-8")
         page = target / "index.html"
-        page.write_text(_page(found, results, preset), encoding="utf-8")
+        page.write_text(_page(found, preset), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write the report to {target}: {error.strerror or error}", subject="to") from error
     return page, found
 
 
-def _findings(results: Results, preset: Preset) -> Iterator[Finding]:
+def _reported(target: Path, preset: Preset) -> dict[str, _Table]:
+    """Return the rows and provenance that a report has of a preset."""
+    path = target / _PROVENANCE
+    if not path.exists():
+        return {}
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            name: (read_csv(target / f"{name}.csv"), runs)
+            for name, runs in stored.items()
+            if all(about["preset"] == preset for about in runs)
+        }
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot read the report in {target}: {error}", subject="to") from error
+
+
+def _findings(results: Results, preset: Preset, reported: Mapping[str, _Table]) -> Iterator[Finding]:
     for name in experiment_names():
         rows, provenance = results.load_table(name, preset)
+        engines = {about["engine"] for about in provenance}
+        old_rows, old_provenance = reported.get(name, (Rows(), []))
+        rows += [row for row in old_rows if row["engine"] not in engines]
+        provenance += [about for about in old_provenance if about["engine"] not in engines]
         if rows:
             experiment = load_experiment(name)
             yield Finding(name, experiment, rows, experiment.evaluate(rows), provenance, draw(experiment, rows))
@@ -84,18 +115,23 @@ def _hold(found: Sequence[Finding]) -> str:
     return f"{sum(counted)} of {len(counted)}" + (f", {n_excluded} excluded" if n_excluded else "")
 
 
-def _page(found: Sequence[Finding], results: Results, preset: Preset) -> str:
+def _page(found: Sequence[Finding], preset: Preset) -> str:
     template = Template(files("skewless.experiments").joinpath("report.html").read_text(encoding="utf-8"))
     papers = {paper: [one for one in found if one.paper == paper] for paper in PAPERS}
     return template.substitute(
-        version=escape(results.version),
+        version=escape(_all(found, "version")),
         preset=preset,
-        commit=escape(", ".join(sorted({str(about["commit"]) for one in found for about in one.provenance}))),
+        commit=escape(_all(found, "commit")),
         opening=_opening(found),
         contents="".join(_contents(paper, ones) for paper, ones in papers.items() if ones),
         summary="".join(_counts(paper, ones) for paper, ones in papers.items() if ones),
         sections="".join(_chapter(paper, ones) for paper, ones in papers.items() if ones),
     )
+
+
+def _all(found: Sequence[Finding], field: str) -> str:
+    """Return what the provenance of all rows has in a field."""
+    return ", ".join(sorted({str(about[field]) for one in found for about in one.provenance}))
 
 
 def _opening(found: Sequence[Finding]) -> str:
@@ -196,10 +232,10 @@ def _about(provenance: Mapping[str, Any]) -> str:
     return f"{provenance['points']} steps {where} in {provenance['seconds']:,.0f} s, {str(provenance['computed'])[:10]}"
 
 
-def _summary(found: Sequence[Finding], results: Results, preset: Preset) -> str:
+def _summary(found: Sequence[Finding], preset: Preset) -> str:
     about = (
-        f"Preset {preset}, version {results.version}. The page [index.html](index.html) has claims, figures, numbers "
-        "and reasons; it is made by `skewless experiment report`."
+        f"Preset {preset}, version {_all(found, 'version')}. The page [index.html](index.html) has claims, figures, "
+        "numbers and reasons; it is made by `skewless experiment report`."
     )
     lines = ["# The papers' experiments", "", about]
     for paper, title in PAPERS.items():

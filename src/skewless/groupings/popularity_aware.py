@@ -40,12 +40,14 @@ class Rules(NamedTuple):
     offset: int = 0
     filter_size: int | None = None
     repeats: bool = False
+    deletes: bool = True
 
 
 VARIANTS: Final = {
     "scaled": Rules(threshold=6, length=16, decline=None),
     "paper": Rules(threshold=10, length=16, decline=0.01),
     "released": Rules(threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True),
+    "first_release": Rules(threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True, deletes=False),
 }
 
 
@@ -55,6 +57,8 @@ class Filter(NamedTuple):
     counters: NDArray[np.uint8]
     n_hashes: int
     salt: np.uint64
+    deletes: bool
+    """Whether a key that leaves the synopsis is deleted; otherwise the key that was noted is added."""
 
 
 class Noted(NamedTuple):
@@ -80,8 +84,9 @@ def update_filter(synopsis: Synopsis, key: np.uint64, bit: int, hot: Filter, eve
     """
     n_events = note(synopsis, key, bit, events.keys, events.appended)
     for i in range(n_events):
-        word = mix(events.keys[i] ^ hot.salt)
-        if not events.appended[i]:
+        changed = events.keys[i] if events.appended[i] or hot.deletes else key
+        word = mix(changed ^ hot.salt)
+        if hot.deletes and not events.appended[i]:
             erase(hot.counters, hot.n_hashes, word)
         elif not (synopsis.repeats and holds(hot.counters, hot.n_hashes, word)):
             insert(hot.counters, hot.n_hashes, word)
@@ -111,7 +116,7 @@ def route_by_popularity(
 
     Changes progress, notes, synopsis and filter in place.
     """
-    counters, n_hashes, salt = hot
+    counters, n_hashes, salt = hot.counters, hot.n_hashes, hot.salt
     workers = np.empty(stream.size, dtype=np.int32)
     start = 0
     while start < stream.size:
@@ -203,14 +208,16 @@ class PopularityAware(Coordinated[PopularityAwareState]):
 
     Parameters
     ----------
-    variant : {"scaled", "paper", "released"}
-        Whose settings are the default. `scaled`: those of the authors' code, but p follows the number of workers:
-        1 / (50 n_workers), at most 0.01. `paper`: r = 10 and two bits (Table I, section IV.A); it names neither l nor
-        p, so these are the code's. `released`, the authors' code: r = 6, l = 16, p = 0.01 (dstream.properties), a
-        large value once in 2 ** r tuples, whose bit is the number of heads itself (PredictorHotKeyUtil.java), and a
-        filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis is deleted from that filter
-        (PredictorBolt.java), even if only other keys' counters make it look as if it were there; a hot key returns at
-        its next large value.
+    variant : {"scaled", "paper", "released", "first_release"}
+        Whose settings are the default. `scaled`: those of the authors' code, but p follows the number of workers: 1 /
+        (50 n_workers), at most 0.01. `paper`: r = 10 and two bits (Table I, section IV.A); it names neither l nor p, so
+        these are the code's. `released`, the authors' code since January 2018: r = 6, l = 16, p = 0.01
+        (dstream.properties), a large value once in 2 ** r tuples, whose bit is the number of heads itself
+        (PredictorHotKeyUtil.java), and a filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis
+        is deleted from that filter (PredictorBolt.java), even if only other keys' counters make it look as if it were
+        there; a hot key returns at its next large value. `first_release`, their code from September 2017 until then:
+        PredictorBolt.java does not send that deletion, but once more the key that was just noted, as hot. So nothing
+        ever leaves the filter: it is full after a few keys, and from then on every key is dealt to all workers.
     threshold : int, optional
         The predictor's r, instead of that of the variant.
     length : int, optional
@@ -221,7 +228,7 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         The predictor's p, instead of that of the variant.
     false_positive_rate : float
         Fraction of the other keys that the filter takes for hot when it is full, with 2 / decline keys; not for
-        `released`.
+        `released` and `first_release`.
 
     >>> router = PopularityAware(variant="released", workers=10).start(source=0, seed=0)
     >>> workers = router.route(np.full(10_000, 7, dtype=np.uint64), 0)
@@ -307,7 +314,7 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         sources = np.repeat(np.arange(len(states)), [own.at.size for own in notes])
         order = np.lexsort((sources, np.concatenate([own.at for own in notes])))  # by tuple, then by source
         keys, bits = np.concatenate([own.keys for own in notes]), np.concatenate([own.bits for own in notes])
-        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt)
+        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt, self.rules.deletes)
         update_by_notes(agreed.synopsis, keys[order], bits[order], hot, Room(*agreed.room_for_events()))
         return [
             self._at_barrier(
@@ -380,6 +387,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
         self._state = state
         self._predictor = grouping.make_predictor(int(state.seed), state.own)
         self._filter = grouping.make_filter(int(state.seed), state.hot_filter)
+        self._deletes = grouping.rules.deletes
         self._progress = state.progress.copy()
         # Every source flips coins of its own, and others after each barrier.
         own_salt = make_salt(int(self._predictor.coin.salt), use=state.source)
@@ -402,7 +410,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         predictor, hot_filter = self._predictor, self._filter
-        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt)
+        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt, self._deletes)
         workers: NDArray[np.int32] = route_by_popularity(
             keys, self._n_workers, self._progress, self._coin, self._notes, predictor.synopsis, hot, self._events
         )

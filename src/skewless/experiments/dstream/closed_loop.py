@@ -8,7 +8,7 @@ hundred per worker and perfect balance the latency is a hundred service times, 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -17,15 +17,21 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from skewless.experiments.dstream.drifting_skew import ranks_of
 from skewless.groupings import Coordinated, Grouping, make_grouping
 from skewless.hashing import hash_keys, rehash
 from skewless.streams import StandIn, SyntheticStream, make_stream
 from skewless.streams.arrivals import SECOND
 
 DSTREAM: Final = "popularity_aware, released"
-"""The authors' variant, which is judged."""
-VARIANTS: Final = {DSTREAM: "released", "popularity_aware, paper": "paper", "popularity_aware": "scaled"}
-"""DStream by its code, by the paper, and as we set it, see `PopularityAware`."""
+"""The authors' variant, which is judged: their repository as it is."""
+VARIANTS: Final = {
+    "popularity_aware, first release": "first_release",
+    DSTREAM: "released",
+    "popularity_aware, paper": "paper",
+    "popularity_aware": "scaled",
+}
+"""DStream by its code of 2017 and since 2018, by the paper, and as we set it, see `PopularityAware`."""
 GROUPINGS: Final = (
     "shuffle",
     "key",
@@ -39,7 +45,8 @@ GROUPINGS: Final = (
 CHUNK: Final = 10_000
 """Consecutive tuples whose mean latency is recorded, as in section VI.A."""
 
-_SOURCES: Final = 5
+SOURCES: Final = 36
+"""Schedulers of the authors' code (SchedulingTopologyBuilder.java), each of which routes by itself."""
 SERVED: Final = 1_000
 """Tuples that a worker serves in a second."""
 _SERVICE: Final = SECOND // SERVED
@@ -109,6 +116,7 @@ def closed_loop(
     in_flight: int,
     seconds: int,
     change_s: int | None = None,
+    hottest: Sequence[float | None] = (),
     seed: int = 0,
 ) -> Iterator[Chunk]:
     """Run a stream for some seconds, with a barrier every second.
@@ -123,11 +131,14 @@ def closed_loop(
         Virtual seconds.
     change_s : int or None
         Seconds after which all keys are permuted, at the next chunk, so that other keys are hot.
+    hottest : sequence
+        Share of the hottest key in each of these periods, for a stand-in with the head of real data; None is the share
+        that it has in all of the data. By default keys are those of the stream as it is.
     seed : int
         Seed of stream and grouping.
     """
     chosen = grouping_of(grouping, workers)
-    routers = [chosen.start(source, seed) for source in range(_SOURCES)]
+    routers = [chosen.start(source, seed) for source in range(SOURCES)]
     flight = np.zeros(in_flight * workers, dtype=np.int64)
     free_at = np.zeros(workers, dtype=np.int64)
     number, barriers = 0, 0
@@ -136,12 +147,17 @@ def closed_loop(
             barriers = int(flight[0] // SECOND)
             states = chosen.barrier([router.snapshot() for router in routers], 1000 * barriers)
             routers = [chosen.resume(state) for state in states]
-        keys = hashes_of(stream, number * CHUNK, (number + 1) * CHUNK, seed)
+        period = 0 if change_s is None else int(flight[0] // (change_s * SECOND))
+        if hottest:
+            share = hottest[period % len(hottest)]
+            keys = hash_keys(pa.array(ranks_of(stream, share, number * CHUNK, (number + 1) * CHUNK, seed)))
+        else:
+            keys = hashes_of(stream, number * CHUNK, (number + 1) * CHUNK, seed)
         if change_s is not None:
-            keys = rehash(keys, seed=int(flight[0] // (change_s * SECOND)))
+            keys = rehash(keys, seed=period)
         choices = np.empty(CHUNK, dtype=np.int32)
         for source, router in enumerate(routers):
-            own = np.ascontiguousarray(keys[source::_SOURCES])
-            choices[source::_SOURCES] = router.route(own, 1000 * barriers)
+            own = np.ascontiguousarray(keys[source::SOURCES])
+            choices[source::SOURCES] = router.route(own, 1000 * barriers)
         yield Chunk(keys, choices, *keep_in_flight(choices, _SERVICE, free_at, flight))
         number += 1
