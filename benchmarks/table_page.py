@@ -55,6 +55,7 @@ def write_page(report: dict[str, Any], folder: Path) -> None:
         *(_line(row) for row in rows),
         "",
         *(f"- **{title}**: {remark}" for title, remark in _remarks(rows).items()),
+        *(["", f"**Not measured yet**: {'; '.join(report['missing'])}."] if report["missing"] else []),
     ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.md").write_text("\n".join(lines).rstrip() + "\n")

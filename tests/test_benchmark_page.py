@@ -19,7 +19,7 @@ def test_losses_are_in_plain_sight(tmp_path: Path) -> None:
         row("r80", plain=[4.0, 4.4, 4.0], by_hand=[1.0, 0.9, 1.1], skewless=[2.0, 2.0, 2.0]),
         row("Zipf 1.0", plain=[0.8, 0.9, 0.8], skewless=[1.0, 1.0, 1.0]),
     ]
-    report = {"made": {"cores": "2"}, "workers": 16, "share": 0.1, "rows": rows}
+    report = {"made": {"cores": "2"}, "workers": 16, "share": 0.1, "rows": rows, "missing": ["a write (r80)"]}
     assert ratios(rows[1], "plain") == [2.0, 2.2, 2.0]
     assert ratios(rows[2], "by hand") is None
     write_page(report, tmp_path)
@@ -33,6 +33,9 @@ def test_losses_are_in_plain_sight(tmp_path: Path) -> None:
     assert "| join | Zipf 1.0 | 1,000 | 1.00 | **0.80** (0.80 to 0.90) | - |" in page
     assert "On 10% of the rows" in page
     assert "at least 3 times" in page
-    write_page(report | {"rows": rows[:1], "share": 1}, tmp_path)
-    assert "Nowhere:" in (tmp_path / "index.md").read_text()
+    assert "**Not measured yet**: a write (r80)." in page
+    write_page(report | {"rows": rows[:1], "share": 1, "missing": []}, tmp_path)
+    whole = (tmp_path / "index.md").read_text()
+    assert "Nowhere:" in whole
+    assert "Not measured" not in whole
     assert (tmp_path / "table.svg").read_text().count("<rect") == 2
