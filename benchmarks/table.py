@@ -257,13 +257,13 @@ CASES: Final = {
         title="row_number and running sum, 10 µs of work per row",
         ways=windows,
         rows=1_000_000,
-        remark="Nobody has a way to do it by hand. Cuts for 16 workers cost CPU time, which two cores do not have to spare.",
+        remark="Nobody has a way to do it by hand. Cuts for 16 workers cost CPU time, which two cores cannot spare.",
     ),
     "write": Case(
         title="partitioned write",
         ways=partitioned_write,
         rows=4_000_000,
-        remark="On two cores a write that is level takes as long as one that is not: what is left is counting a sample.",
+        remark="On two cores a level write takes as long as one that is not: what is left is counting a sample.",
     ),
     "stream": Case(title="top 10 values in a stream, in Python", ways=stream, rows=400_000, keys=200),
 }

@@ -9,6 +9,9 @@ from typing import Any, Final
 _SLOWER: Final = 1.05
 """A way is slower if its median is more than five percent above."""
 
+_LONGEST: Final = 10.0
+"""Ratio at which a bar of the plot is cut off."""
+
 _STYLE: Final = """<style>
   text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
   .note { fill: #59636e; }
@@ -98,11 +101,12 @@ def _remarks(rows: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _plot(rows: list[dict[str, Any]]) -> str:
-    """Draw the ratios as bars, on a scale that ends at the largest."""
+    """Draw the ratios as bars, on a scale that ends at the largest, or where longer bars are cut off."""
     left, width, height = 420, 420, 34
     largest = max(
         [2.0, *(median(found) for row in rows for way in ("plain", "by hand") if (found := ratios(row, way)))]
     )
+    largest = min(largest, _LONGEST)
     total = 40 + height * len(rows)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 920 {total}" width="920" height="{total}" role="img">',
@@ -116,7 +120,7 @@ def _plot(rows: list[dict[str, Any]]) -> str:
         for place, (way, kind) in enumerate((("plain", "plain"), ("by hand", "hand"))):
             if (found := ratios(row, way)) is not None:
                 of = median(found)
-                end, top = width * of / largest, y + 3 + place * 13
+                end, top = width * min(of, largest) / largest, y + 3 + place * 13
                 parts.append(f'<rect class="{kind}" x="{left}" y="{top}" width="{end:.1f}" height="11" rx="2"/>')
                 parts.append(f'<text x="{left + end + 6:.1f}" y="{top + 10}" class="note">{of:.2f}</text>')
     one = left + width / largest
