@@ -332,7 +332,8 @@ class Counting:
             sampled=1.0,
             hashes=hashes[hot],
             key_hashes=np.array([largest[number][_KEY_HASH] for number in hot.tolist()], dtype=np.int64),
-            names=np.array([largest[number][_NAME] for number in hot.tolist()], dtype=np.object_),
+            # bytes: older versions of Spark return byte arrays, which NumPy takes for sequences
+            names=np.array([bytes(largest[number][_NAME]) for number in hot.tolist()], dtype=np.object_),
             rows=rows[:, hot],
             totals=totals,
             nulls=nulls,
