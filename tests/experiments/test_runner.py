@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE, Popen
+from threading import Event, Thread
 from time import sleep
 from typing import Any
 
@@ -25,7 +26,7 @@ from skewless.experiments.checks import Check, within
 from skewless.experiments.provenance import MEASURED_BY, SIMULATED_BY, this_version
 from skewless.experiments.results import Results, read_csv, write_csv
 from skewless.experiments.rows import Row, Rows
-from skewless.experiments.runner import run_simulated
+from skewless.experiments.runner import _interrupts_delayed, run_simulated
 
 calls: list[int] = []
 FACTOR = 2
@@ -196,6 +197,27 @@ def test_an_interrupt_is_reported_in_one_line_even_while_processes_start(tmp_pat
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does
     out, err = run.communicate()
     assert (run.returncode, out, err) == (130, b"", b"skewless: interrupted\n")
+
+
+def test_an_interrupt_waits_until_processes_have_started_also_if_another_thread_receives_it() -> None:
+    started, done = Event(), Event()
+
+    def start() -> None:
+        with _interrupts_delayed():
+            os.kill(os.getpid(), signal.SIGINT)
+            sleep(0.1)
+            started.set()
+
+    thread = Thread(target=done.wait)  # its mask lets the signal in
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        done.set()
+        thread.join()
+    assert started.is_set()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_provenance_is_json(use: Callable[[Experiment], None], tmp_path: Path) -> None:

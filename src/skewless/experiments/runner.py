@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
+from threading import current_thread, main_thread
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ def _pool(jobs: int) -> Iterator[Callable[[Sequence[_Step]], Iterator[_Done]]]:
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
     def run_all(steps: Sequence[_Step]) -> Iterator[_Done]:
-        with _interrupts_blocked():  # processes start here, and Ctrl-C in a terminal reaches them as well
+        with _interrupts_delayed():  # processes start here, and Ctrl-C in a terminal reaches them as well
             futures = [pool.submit(_run, step) for step in steps]
         return (future.result() for future in as_completed(futures))
 
@@ -94,13 +95,29 @@ def _pool(jobs: int) -> Iterator[Callable[[Sequence[_Step]], Iterator[_Done]]]:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C: this process receives it afterwards, and terminates them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def _interrupts_delayed() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C: this process receives it afterwards, and terminates them.
+
+    They inherit the mask of the thread that starts them. That is not enough for this process: the signal then reaches
+    one of its other threads, and Python raises in the main one, between two writes to a process that reads them.
+    """
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        asked = True
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    main = current_thread() is main_thread()  # the only one that may set a handler, and that is interrupted
+    handler = signal.signal(signal.SIGINT, ask) if main else None
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if main:
+            signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if asked:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Tables:
