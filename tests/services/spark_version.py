@@ -20,8 +20,6 @@ GUARDS: Final = [
 
 STREAMS_REFUSED: Final = "needs PySpark 4.2 or later"
 GUARDS_REFUSED: Final = "has no guards against retried tasks"
-TURNS: Final = "are random" if SPARK >= GUARDS_SINCE else "follow row content"
-"""How rows of a cut key choose their piece."""
 
 
 def refusal(error: BaseException) -> str:

@@ -33,6 +33,7 @@ _CERTAIN: Final = 16  # rows in the sample from which on they tell what the samp
 _ENOUGH: Final = 64  # sampled rows for each worker, without which there is another sample
 _PLENTY: Final = 2_048  # for each worker, in that one: its share is then known to about 2 %
 _ALIKE: Final = 0.3  # of rows that are all different, which an estimate may say are different
+_FEW: Final = 1 << 18  # rows that are all looked at
 _NOISE: Final = 4  # standard deviations of a count that are explained by chance
 
 
@@ -185,7 +186,7 @@ class Counting(BothSides):
             inputs = [
                 rows for side in (self.left, self.right) for rows in rows_of_inputs(printed_plan(side.df, "cost"))
             ]
-        fraction = affordable(inputs, sample, wanted)
+        fraction = affordable(inputs, sample, wanted, _FEW)
         seen = self.sample(fraction, at_once=fraction > sample)
         drawn = float(seen.totals[:2].sum() + seen.nulls.sum())
         if fraction == 1 or drawn >= _ENOUGH * self.workers:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     ArrayType,
@@ -40,6 +40,7 @@ from skewless.salting.order_plan import (
 )
 from skewless.salting.plan import Plan
 from skewless.spark.keys import received, sent, sent_type
+from skewless.spark.merge import quoted
 from skewless.spark.ordering import OrderColumn, not_before
 from skewless.spark.planning import key_hash
 from skewless.spark.salted_exchange import HASH, SLOT, home_slot
@@ -119,34 +120,37 @@ class OrderCuts:
         """
         table = self._table(df.sparkSession, cut_only=cut_only, fenced=near_ends is not None)
         by, how = (_CUT_ID, "inner") if cut_only else (_ID, "left")
-        hashed = df.withColumn(HASH, key_hash(df, keys)).withColumn(by, sf.col(HASH))
-        found = hashed.join(sf.broadcast(table.withColumnRenamed(_ID, by)), by, how).withColumn(_PIECE, sf.lit(0))
+        hashed = key_hash(df, keys)
+        found = df.select("*", hashed.alias(HASH), hashed.alias(by))
+        found = found.join(sf.broadcast(table.withColumnRenamed(_ID, by)), by, how)
         most = max((len(key.places) for key in self.plan.keys), default=0)
-        rows = [sf.col(name) for name in names]
-        for step in (1 << bit for bit in reversed(range(most.bit_length()))):  # binary search
-            cut = self._values_of(_CUT, sf.col(_PIECE) + (step - 1))
-            is_right = (sf.col(_PIECE) + step < sf.size(_SLOTS)) & not_before(self.order, rows, cut)
-            found = found.withColumn(_PIECE, sf.col(_PIECE) + sf.when(is_right, step).otherwise(0))
-        slot = sf.coalesce(sf.get(_SLOTS, sf.col(_PIECE)), home_slot(sf.col(HASH), self.seed))
-        added = [slot.alias(SLOT)]
+        rows, piece = [quoted(name) for name in names], "0"
+        for bit in reversed(range(most.bit_length())):  # binary search
+            cut = self._values_of(_CUT, f"{piece} + {(1 << bit) - 1}")
+            is_right = f"{piece} + {1 << bit} < size({_SLOTS}) AND {not_before(self.order, rows, cut)}"
+            found = found.selectExpr(
+                "*", f"{piece} + CASE WHEN {is_right} THEN {1 << bit} ELSE 0 END AS {_PIECE}_{bit}"
+            )
+            piece = f"{_PIECE}_{bit}"
+        added = [sf.coalesce(sf.expr(f"get({_SLOTS}, {piece})"), home_slot(sf.col(HASH), self.seed)).alias(SLOT)]
         temporary = [name for name in found.columns if name not in df.columns]
         if told_apart_by:
-            is_cut = sf.size(_SLOTS) > 1
-            added.append(sf.when(is_cut, sf.xxhash64(*told_apart_by)).otherwise(0).alias(TIE))
+            hashed_row = f"xxhash64({', '.join(map(quoted, told_apart_by))})"
+            added.append(sf.expr(f"CASE WHEN size({_SLOTS}) > 1 THEN {hashed_row} ELSE 0 END").alias(TIE))
         if near_ends is not None:
-            first, last = sf.col(_PIECE) - 1, sf.col(_PIECE)  # the cuts in front of the piece, and behind it
+            first, last = f"{piece} - 1", piece  # the cuts in front of the piece, and behind it
             after, before = self._values_of(_AFTER, first), self._values_of(_BEFORE, last)
             near_start = _near(_AFTER, first, not_before(self.order, after, rows), outer=near_ends[0])
             near_end = _near(_BEFORE, last, not_before(self.order, rows, before), outer=near_ends[1])
-            found = found.withColumns({NEAR_START: near_start, NEAR_END: near_end})
+            found = found.selectExpr("*", f"{near_start} AS {NEAR_START}", f"{near_end} AS {NEAR_END}")
             # Not a filter: Spark would move it down, and repeat in it all that these columns are computed from.
-            is_near = sf.col(NEAR_START) | sf.col(NEAR_END)
-            found = found.select("*", sf.explode(sf.when(is_near, sf.array(sf.lit(True)))).alias(_IS_NEAR))
+            is_near = f"explode(CASE WHEN {NEAR_START} OR {NEAR_END} THEN array(true) END)"
+            found = found.selectExpr("*", f"{is_near} AS {_IS_NEAR}")
             temporary.append(_IS_NEAR)
         return found.select("*", *added).drop(*temporary)
 
-    def _values_of(self, which: str, place: Column) -> list[Column]:
-        return [sf.get(f"{which}_{number}", place) for number in range(len(self.order))]
+    def _values_of(self, which: str, place: str) -> list[str]:
+        return [f"get({which}_{number}, {place})" for number in range(len(self.order))]
 
     def _table(self, spark: SparkSession, *, cut_only: bool, fenced: bool) -> DataFrame:
         kept = [key for key in self.plan.keys if len(key.slots) > 1 or not cut_only]
@@ -178,10 +182,13 @@ class OrderCuts:
         return table.select(_ID, _SLOTS, *cuts)
 
 
-def _near(which: str, place: Column, within: Column, *, outer: bool) -> Column:
-    """Whether a row is near a cut: within its fence, or anywhere if it has none; at an outer end, there is no cut."""
-    is_fenced = sf.get(f"{which}{_IS_FENCED}", place)
-    return sf.when(is_fenced.isNull(), outer).otherwise(~is_fenced | within)
+def _near(which: str, place: str, within: str, *, outer: bool) -> str:
+    """Return whether a row is near a cut, as SQL.
+
+    Within its fence, or anywhere if it has none; at an outer end, there is no cut.
+    """
+    is_fenced = f"get({which}{_IS_FENCED}, {place})"
+    return f"CASE WHEN {is_fenced} IS NULL THEN {outer} ELSE NOT {is_fenced} OR {within} END"
 
 
 def plan_cuts(
@@ -254,11 +261,10 @@ def _places(
 ) -> pa.Table:
     """Return the places nearest to wanted ones, with the values behind them; sorted and compared by Spark itself."""
     order, names = by
-    spark = rows.sparkSession
-    wanted = spark.createDataFrame(
-        [(number, rates[number], ends[number]) for number in rates], f"{_ID} bigint, rate double, ends array<double>"
-    )
-    sampled = rows.join(sf.broadcast(wanted), _ID).where(sf.rand(seed) < sf.col("rate"))
+    # as text: a table would be broadcast, which is one more job
+    rate = _by_id({number: f"{rate!r}D" for number, rate in rates.items()})
+    wanted = _by_id({number: f"array({', '.join(f'{end!r}D' for end in own)})" for number, own in ends.items()})
+    sampled = rows.where(f"{_ID} IN ({', '.join(map(str, rates))}) AND rand({seed}) < {rate}")
     in_order = Window.partitionBy(_ID).orderBy(
         *(column.sorted(sf.col(name)) for column, name in zip(order, names, strict=True))
     )
@@ -283,10 +289,8 @@ def _places(
         (sf.col(_START) + FENCE <= sf.col(_SAMPLED)).alias(f"{_AFTER}{_IS_FENCED}"),
     )
 
-    def is_near(end: Column) -> Column:
-        return (sf.col("before") <= end * sf.col(_SAMPLED)) & (end * sf.col(_SAMPLED) < sf.col("after"))
-
-    near = blocks.where(sf.col("before").isNotNull() & sf.exists("ends", is_near))
+    is_near = f"before <= place * {_SAMPLED} AND place * {_SAMPLED} < after"
+    near = blocks.where(f"before IS NOT NULL AND exists({wanted}, place -> {is_near})")
     values = [
         sent(column.kind, sf.col(f"{which}_{number}")).alias(f"{which}_{number}")
         for which in (_CUT, _BEFORE, _AFTER)
@@ -294,3 +298,8 @@ def _places(
     ]
     are_fenced = [f"{which}{_IS_FENCED}" for which in (_BEFORE, _AFTER)]
     return to_table(near.select(_ID, _START, _SAMPLED, *values, *are_fenced))
+
+
+def _by_id(values: dict[int, str]) -> str:
+    """Return the value of each key by its hash, as SQL."""
+    return f"CASE {_ID} {' '.join(f'WHEN {number}L THEN {value}' for number, value in values.items())} END"

@@ -49,11 +49,11 @@ class OrderColumn:
             return value.desc_nulls_first() if self.nulls_first != reverse else value.desc_nulls_last()
         return value.asc_nulls_first() if self.nulls_first != reverse else value.asc_nulls_last()
 
-    def comes_after(self, row: Column, other: Column) -> Column:
-        """Whether one value comes after another, and is no tie; never null."""
-        greater = row < other if self.descending else row > other
+    def comes_after(self, row: str, other: str) -> str:
+        """Return whether one value comes after another, and is no tie, as SQL; never null."""
+        greater = f"{row} < {other}" if self.descending else f"{row} > {other}"
         null, value = (row, other) if self.nulls_first else (other, row)
-        return sf.when(null.isNull(), False).when(value.isNull(), True).otherwise(greater)
+        return f"CASE WHEN {null} IS NULL THEN false WHEN {value} IS NULL THEN true ELSE {greater} END"
 
 
 def read_order(df: DataFrame, order_by: str | Column | Sequence[str | Column]) -> tuple[OrderColumn, ...]:
@@ -106,11 +106,14 @@ def _read(df: DataFrame, one: str | Column) -> OrderColumn:
     return OrderColumn(name=name, kind=kind, descending=direction[2] == "DESC", nulls_first=direction[3] == "FIRST")
 
 
-def not_before(order: Sequence[OrderColumn], rows: Sequence[Column], others: Sequence[Column]) -> Column:
-    """Whether a row comes after another, or ties with it."""
-    result = sf.lit(True)
+def not_before(order: Sequence[OrderColumn], rows: Sequence[str], others: Sequence[str]) -> str:
+    """Return whether a row comes after another, or ties with it, as SQL.
+
+    Text is parsed by one call of Java; columns would take dozens.
+    """
+    result = "true"
     for column, row, other in reversed(list(zip(order, rows, others, strict=True))):
-        result = column.comes_after(row, other) | (row.eqNullSafe(other) & result)
+        result = f"({column.comes_after(row, other)} OR ({row} <=> {other} AND {result}))"
     return result
 
 

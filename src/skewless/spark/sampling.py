@@ -39,7 +39,7 @@ def sampled(df: DataFrame, columns: Mapping[str, Column], sample: float, seed: i
     return rows.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def affordable(inputs: Sequence[float], sample: float, wanted: int = 0) -> float:
+def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int = 0) -> float:
     """Return the fraction of the rows to sample: what was asked for, or less of an input that is very large.
 
     The precision of a sample depends on its size, not on that of the input.
@@ -52,6 +52,8 @@ def affordable(inputs: Sequence[float], sample: float, wanted: int = 0) -> float
         The fraction that was asked for.
     wanted : int
         Rows that the sample should have: of small inputs, more is sampled.
+    few : int
+        Rows of an input that are all sampled, which spares a second look at them.
 
     >>> affordable([4e8], 0.02), affordable([1000.0], 0.02, wanted=100), affordable([1000.0, 0.0], 0.02, wanted=100)
     (0.01048576, 0.1, 0.02)
@@ -59,6 +61,8 @@ def affordable(inputs: Sequence[float], sample: float, wanted: int = 0) -> float
     rows = max(inputs, default=0.0)
     if not rows:
         return sample
+    if all(inputs) and rows <= few:
+        return 1.0
     larger = wanted / rows if all(inputs) else 0.0
     return min(max(sample, larger if larger < _NEARLY_ALL else 1.0), _MOST_ROWS / rows)
 

@@ -1,0 +1,65 @@
+"""What a join sees of its keys: the same in one look or in two, and nothing but hashes where no key is hot."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from skewless import plan_join
+from skewless.salting.join_planner import JoinType
+from skewless.spark.join_sampling import BothSides, _counted
+from skewless.spark.join_sides import sides_of
+from skewless.spark.versions import to_table
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans())))
+def test_rows_are_counted_by_key_and_side(rows: list[tuple[int, bool]]) -> None:
+    numbers = np.array([2 * key + is_left for key, is_left in rows], dtype=np.int64)
+    keys, counts = _counted(numbers)
+    assert keys.tolist() == sorted({key for key, _ in rows})
+    assert counts.T.tolist() == [[rows.count((key, True)), rows.count((key, False))] for key in keys.tolist()]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("how", get_args(JoinType))
+def test_two_looks_see_what_one_sees(spark: SparkSession, how: JoinType) -> None:
+    left = spark.sql(
+        "SELECT if(id % 3 = 0, null, if(id % 3 = 1, 'hot', string(id))) AS k, id AS v FROM range(0, 6000, 1, 3)"
+    )
+    right = spark.sql("SELECT if(id < 6, 'hot', string(id)) AS k, id % 2 AS w FROM range(0, 2000, 1, 2)")
+    one, two = sides_of(left, right, "k")
+    both = BothSides(left=one, right=two, how=how, workers=4, seed=3)
+    seen, again = (both.sample(0.5, at_once=at_once) for at_once in (True, False))
+    assert seen.names.tolist() == [b"hot"]
+    for field in fields(seen):
+        assert np.array_equal(getattr(seen, field.name), getattr(again, field.name)), field.name
+    # rows without a key are described where they are kept: each has a content of its own
+    nulls = [n for n in seen.described[0].tolist() if n not in seen.rows[0].tolist()]
+    assert nulls == ([seen.nulls[0]] if how in {"left", "full", "left_anti"} else [])
+
+
+@pytest.mark.spark
+def test_names_and_contents_are_read_of_hot_keys_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[pa.Table] = []
+
+    def noted(df: DataFrame) -> pa.Table:
+        looks.append(to_table(df))
+        return looks[-1]
+
+    monkeypatch.setattr("skewless.spark.join_sampling.to_table", noted)
+    right = spark.sql("SELECT id AS k, id AS w FROM range(0, 1000000, 1, 2)")
+    even = spark.sql("SELECT id AS k, id AS v FROM range(0, 1000000, 1, 2)")
+    assert plan_join(even, right, "k", workers=8).is_empty
+    assert [look.column_names for look in looks] == [["row"]]
+    looks.clear()
+    skewed = spark.sql("SELECT if(id % 10 < 8, 7, id) AS k, id AS v FROM range(0, 1000000, 1, 2)")
+    assert [key.key for key in plan_join(skewed, right, "k", workers=8).keys] == ["7"]
+    assert [look.column_names for look in looks] == [["row"], ["row", "hash", "name", "content"]]
+    assert len(set(looks[1]["hash"].to_pylist())) == 1
