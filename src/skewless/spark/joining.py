@@ -73,7 +73,8 @@ def join(
         side has it. A full outer join with a condition is left to Spark, and a left or right outer join with one is cut
         on the side that it keeps only.
     workers : int, optional
-        The number of partitions. Default: `spark.sql.shuffle.partitions`.
+        The number of partitions, if a key is hot; otherwise adaptive execution decides, which makes few of them if the
+        rows are small (`spark.sql.adaptive.coalescePartitions.enabled`). Default: `spark.sql.shuffle.partitions`.
     sample : float
         Fraction of the rows in which hot keys are looked for; those that are found are counted exactly.
     learn_from : JoinPlan or DataFrame, optional
