@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from skewless import plan_join
 from skewless.salting.join_planner import JoinType
@@ -63,3 +64,13 @@ def test_names_and_contents_are_read_of_hot_keys_only(spark: SparkSession, monke
     assert [key.key for key in plan_join(skewed, right, "k", workers=8).keys] == ["7"]
     assert [look.column_names for look in looks] == [["row"], ["row", "hash", "name", "content"]]
     assert len(set(looks[1]["hash"].to_pylist())) == 1
+
+
+@pytest.mark.spark
+def test_a_plan_knows_where_spark_itself_sends_keys(spark: SparkSession) -> None:
+    left = spark.range(4000).selectExpr("string(if(id % 4 < 3, id % 4, id)) AS k", "id AS v")
+    plan = plan_join(left, left.selectExpr("k", "v AS w").dropDuplicates(["k"]), "k", workers=8, sample=1.0)
+    placed = left.repartition(8, "k").select("k", sf.spark_partition_id().alias("worker")).distinct()
+    workers = {row["k"]: row["worker"] for row in placed.collect()}
+    assert {"0", "1", "2"} <= {key.key for key in plan.keys}
+    assert plan.counts.plain_homes.tolist() == [workers[key.key] for key in plan.keys]

@@ -205,7 +205,7 @@ def _adaptive(plan: JoinPlan) -> tuple[float, float]:
     It splits a partition by the rows of a side that may be split, down to the median, and reads the other side again
     for each part: by bytes that are read, not by rows that are made.
     """
-    counts, homes = plan.counts, plan.counts.homes
+    counts, homes = plan.counts, plan.counts.plain_homes
     left = counts.other_left + np.bincount(homes, counts.left, plan.workers)
     right = counts.other_right + np.bincount(homes, counts.right, plan.workers)
     may_split = (plan.how not in {"right", "full"}, plan.how in {"inner", "right"})

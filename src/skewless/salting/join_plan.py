@@ -21,7 +21,8 @@ from skewless.salting.slots import landings_of_salts, steer
 
 _FORMAT: Final = 1
 _SHOWN: Final = 12
-_WORTHWHILE: Final = 0.2  # overload of the busiest worker by plain hashing below which nothing is planned
+_WORTHWHILE: Final = 0.4  # overload of the busiest worker by plain hashing below which salting costs more than it gains
+_NULL_HASH: Final = 42  # Spark's `hash` of a null
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +192,10 @@ class JoinPlan:
     @property
     def costs(self) -> NDArray[np.float64]:
         """What each worker gets: rows of both sides, and the rows that they make."""
+        return self.plain_costs if self.is_plain else self._salted_costs
+
+    @property
+    def _salted_costs(self) -> NDArray[np.float64]:
         costs = self.counts.others(self.how) + self.nulls / self.workers
         for key in self.keys:
             grid = key.grid(self.workers)
@@ -199,9 +204,11 @@ class JoinPlan:
 
     @property
     def plain_costs(self) -> NDArray[np.float64]:
-        """What each worker gets from plain hashing; rows without a key all go to one."""
-        costs = self.whole().costs - self.nulls / self.workers
-        costs[int(landings_of_salts(np.zeros(1, np.int64), np.array([42]), self.workers)[0])] += self.nulls
+        """What each worker gets from Spark's own exchange; rows without a key all go to one."""
+        counts = self.counts
+        costs = counts.others(self.how)
+        np.add.at(costs, counts.plain_homes, np.asarray(cost(counts.left, counts.right, self.how)))
+        costs[_NULL_HASH % self.workers] += self.nulls
         return costs
 
     @property
@@ -212,7 +219,12 @@ class JoinPlan:
     @property
     def spreads_nulls(self) -> bool:
         """Whether rows without a key are so many that they are worth spreading."""
-        return self.nulls > _WORTHWHILE * float(self.costs.mean())
+        return self.nulls > _WORTHWHILE * float(self._salted_costs.mean())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to do that Spark's own join does not do."""
+        return self.is_empty and not self.spreads_nulls
 
     def salts(self, *, right: bool) -> Salts:
         """Return the salts of the rows of one side, for the keys that are not at home; none is looked up twice."""

@@ -63,6 +63,11 @@ class JoinCounts:
         return landings_of_salts(np.zeros(self.left.size, np.int64), self.key_hashes, self.workers)
 
     @property
+    def plain_homes(self) -> NDArray[np.int64]:
+        """The worker to which Spark's own exchange, without a salt, sends each named key."""
+        return self.key_hashes % self.workers
+
+    @property
     def rows(self) -> float:
         """Rows of both sides."""
         return float(self.left.sum() + self.right.sum() + self.other_left.sum() + self.other_right.sum())

@@ -111,27 +111,29 @@ class Aggregation:
             pane_us=pane_us,
             offset_us=offset_us,
         )
-        results = self._results(merger) if is_whole else StructType()
-        partials = self._exchanged(sent).mapInArrow(work, self._partial_schema(work.output_schema, sent, results))
+        results = StructType() if is_native else self._results(merger)
+        schema = self._partial_schema(work.output_schema, sent, results if is_whole else StructType())
+        partials = self._exchanged(sent).mapInArrow(work, schema)
         windows = [] if self.windowing is None else [self.windowing]
         kinds = [self.df.schema[key].dataType for key in self.keys]
         keys = [key_columns.received(kind, sf.col(name)) for kind, name in zip(kinds, shown, strict=True)]
         if is_whole:
             merged = partials
         elif is_packed:
-            fields = [*sent.shown.values(), *map(self._window, windows), *self._results(merger)]
+            fields = [*sent.shown.values(), *map(self._window, windows), *results]
             output = StructType([StructField(found.name, found.dataType, metadata=found.metadata) for found in fields])
             merged = merge_stream(partials, ids, self.windowing, merger, output, self.output_mode)
         else:
             by = [*map(sf.col, shown), *(windowing.column() for windowing in windows)]
-            merged = (
-                merge_natively(partials, by, merger)
-                if is_native
-                else merge_batch(partials, by, merger, self._results(merger))
-            )
+            merged = merge_natively(partials, by, merger) if is_native else merge_batch(partials, by, merger, results)
         values = [sent.decoded(name, reads[name], combiner) for name, combiner in combiners.items()]
         if self.df.isStreaming and is_native and versions.streams_may_be_null():
             values = [sf.nullif(value, sf.lit(None)) for value in values]
+        elif is_packed and not versions.streams_may_be_null():  # counts are never null, which Spark declares
+            values = [
+                value if result.nullable else sf.coalesce(value, sf.lit(0))
+                for value, result in zip(values, results, strict=True)
+            ]
         return merged.select(
             *(column.alias(key) for key, column in zip(self.keys, keys, strict=True)),
             *(WINDOW for _ in windows),

@@ -117,7 +117,7 @@ def join(
         plan = counting.plan(sample, max_copies)
     if plan.remark:
         _log.warning("join: %s", plan.remark)
-    if plan.is_empty and not plan.spreads_nulls:
+    if plan.is_plain:
         return plain
     return joining.salted(plan, seed)
 
