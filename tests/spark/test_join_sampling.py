@@ -37,7 +37,7 @@ def test_two_looks_see_what_one_sees(spark: SparkSession, how: JoinType) -> None
     right = spark.sql("SELECT if(id < 6, 'hot', string(id)) AS k, id % 2 AS w FROM range(0, 2000, 1, 2)")
     one, two = sides_of(left, right, "k")
     both = BothSides(left=one, right=two, how=how, workers=4, seed=3)
-    seen, again = (both.sample(0.5, at_once=at_once) for at_once in (True, False))
+    seen, again = (both.sample(np.array([0.5, 1.0]), at_once=at_once) for at_once in (True, False))
     assert seen.names.tolist() == [b"hot"]
     for field in fields(seen):
         assert np.array_equal(getattr(seen, field.name), getattr(again, field.name)), field.name

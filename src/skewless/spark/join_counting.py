@@ -34,6 +34,7 @@ _ENOUGH: Final = 64  # sampled rows for each worker, without which there is anot
 _PLENTY: Final = 2_048  # for each worker, in that one: its share is then known to about 2 %
 _ALIKE: Final = 0.3  # of rows that are all different, which an estimate may say are different
 _FEW: Final = 1 << 18  # rows that are all looked at
+_NEARLY_ALL: Final = 0.5  # of the rows: then all of them can be taken
 _NOISE: Final = 4  # standard deviations of a count that are explained by chance
 
 
@@ -124,12 +125,12 @@ class Counting(BothSides):
     ----------
     cuts : str
         Which sides may be cut.
-    inputs : sequence of float, optional
-        Rows of each input of both sides, see `rows_of_inputs`. Default: Spark is asked.
+    inputs : pair of sequences of float, optional
+        Rows of each input of the left and of the right side, see `rows_of_inputs`. Default: Spark is asked.
     """
 
     cuts: Cuts
-    inputs: Sequence[float] | None = None
+    inputs: Sequence[Sequence[float]] | None = None
 
     def plan(self, sample: float, max_copies: float) -> JoinPlan:
         """Count, and plan."""
@@ -137,7 +138,7 @@ class Counting(BothSides):
         target, homes = self.target(seen.totals, seen.sampled), seen.homes
         exact, is_known = self._exact(seen, target)
         others = seen.totals.copy()
-        others[:2] /= seen.sampled
+        others[:2] /= seen.sampled[:, None]
         keys = []
         for number, rows in zip(np.flatnonzero(is_known).tolist(), exact.T[is_known], strict=True):
             if float(cost(rows[0], rows[1], self.how)) < _WORTH_NAMING * target:
@@ -155,7 +156,7 @@ class Counting(BothSides):
                     right=float(rows[1]),
                 )
             )
-        left, right = (_even(rows.clip(min=0), seen.sampled) for rows in others[:2])
+        left, right = map(_even, others[:2].clip(min=0), seen.sampled.tolist())
         both = left + right
         weights = both / both.sum() if both.any() else np.full(self.workers, 1 / self.workers)
         return JoinPlan(
@@ -164,11 +165,11 @@ class Counting(BothSides):
             cuts=self.cuts,
             workers=self.workers,
             max_copies=max_copies,
-            sampled=seen.sampled,
-            nulls=float(seen.nulls[self.are_kept].sum()) / seen.sampled,
+            sampled=float(seen.sampled.min()),
+            nulls=float((seen.nulls / seen.sampled)[self.are_kept].sum()),
             other_left=tuple(left.tolist()),
             other_right=tuple(right.tolist()),
-            other_made=tuple((max(0.0, float(others[2].sum())) / seen.sampled**2 * weights).tolist()),
+            other_made=tuple((max(0.0, float(others[2].sum())) / seen.sampled.prod() * weights).tolist()),
             keys=tuple(sorted(keys, key=lambda key: -float(cost(key.left, key.right, self.how)))),
             left_content=self._content(seen, 0),
             right_content=self._content(seen, 1),
@@ -183,16 +184,14 @@ class Counting(BothSides):
         """Sample both sides; once more, if they are so small that the first sample tells little."""
         inputs, wanted = self.inputs, _PLENTY * self.workers
         if inputs is None:
-            inputs = [
-                rows for side in (self.left, self.right) for rows in rows_of_inputs(printed_plan(side.df, "cost"))
-            ]
-        fraction = affordable(inputs, sample, wanted, _FEW)
-        seen = self.sample(fraction, at_once=fraction > sample)
+            inputs = [rows_of_inputs(printed_plan(side.df, "cost")) for side in (self.left, self.right)]
+        fractions = np.array([affordable(rows, sample, wanted, _FEW) for rows in inputs])
+        seen = self.sample(fractions, at_once=bool((fractions > sample).all()))
         drawn = float(seen.totals[:2].sum() + seen.nulls.sum())
-        if fraction == 1 or drawn >= _ENOUGH * self.workers:
+        if (fractions == 1).all() or drawn >= _ENOUGH * self.workers:
             return seen
-        larger = fraction * wanted / drawn if drawn else 1.0
-        return self.sample(larger if larger < 0.5 else 1.0, at_once=True)
+        larger = fractions * wanted / drawn if drawn else np.ones(2)
+        return self.sample(np.where(larger < _NEARLY_ALL, larger, 1.0), at_once=True)
 
     def _exact(self, seen: Seen, target: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the rows of hot keys on both sides, counted on a side where the sample is not precise enough.
@@ -200,10 +199,9 @@ class Counting(BothSides):
         And which of the keys were not just met by chance.
         """
         drawn = seen.rows
-        rows = drawn / seen.sampled
-        if seen.sampled == 1 or not seen.hashes.size:
-            return rows, np.ones(seen.hashes.size, dtype=bool)
-        pending = {0: self.left, 1: self.right}
+        rows = drawn / seen.sampled[:, None]
+        sides = enumerate((self.left, self.right))
+        pending = {number: side for number, side in sides if seen.sampled[number] < 1 and seen.hashes.size}
         while pending:  # the less precise side first: it may show that the other does not matter
             shares = np.asarray(cost(rows[0] + 1, rows[1] + 1, self.how)) / target
             mistaken = (np.minimum(shares, 1.0) / np.sqrt(np.maximum(drawn, 0.25))).max(axis=1)

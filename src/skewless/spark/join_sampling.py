@@ -39,8 +39,8 @@ class Seen:
 
     Parameters
     ----------
-    sampled : float
-        Fraction of the rows that were looked at.
+    sampled : array of float
+        Fraction of the rows of the left and of the right side that were looked at.
     hashes, key_hashes : array of int
         Spark's `xxhash64` and `hash` of these keys.
     names : array of bytes
@@ -57,7 +57,7 @@ class Seen:
         About how many different contents these have; 0 if nobody has looked.
     """
 
-    sampled: float
+    sampled: NDArray[np.float64]
     hashes: NDArray[np.int64]
     key_hashes: NDArray[np.int64]
     names: NDArray[np.object_]
@@ -100,44 +100,43 @@ class BothSides:
         """Whether rows of the left and of the right side are in the result also if they match none."""
         return np.array([self.how in {"left", "full", "left_anti"}, self.how in {"right", "full"}])
 
-    def target(self, totals: NDArray[np.float64], sampled: float) -> float:
+    def target(self, totals: NDArray[np.float64], sampled: NDArray[np.float64]) -> float:
         """Return the share of a worker in the cost of the whole join."""
-        left, right, pairs = totals
-        costs = costs_of_others(left / sampled, right / sampled, pairs / sampled**2, self.how)
-        return float(costs.sum()) / self.workers
+        left, right = totals[:2] / sampled[:, None]
+        return float(costs_of_others(left, right, totals[2] / sampled.prod(), self.how).sum()) / self.workers
 
-    def sample(self, fraction: float, *, at_once: bool) -> Seen:
+    def sample(self, fractions: NDArray[np.float64], *, at_once: bool) -> Seen:
         """Look at a sample, where the query is built.
 
         Parameters
         ----------
-        fraction : float
-            Fraction of the rows.
+        fractions : array of float
+            Fraction of the rows of the left and of the right side.
         at_once : bool
             Whether one job returns all that is known of each row. Otherwise the first returns one number for each, and
             another describes hot keys, if there are any: a second column of millions of rows takes longer than a job.
         """
-        table = to_table(self._sampled(fraction, details=at_once))
+        table = to_table(self._sampled(fractions, details=at_once))
         keys, counts = _counted(table[_ROW].to_numpy())
         nulls = counts[:, keys == _NO_KEY].sum(axis=1)
         keys, counts = keys[keys != _NO_KEY], counts[:, keys != _NO_KEY]
         homes = _homes(_key_hashes(keys), self.workers)
         amounts = (*counts, counts[0] * counts[1])
         totals = np.stack([np.bincount(homes, amount, self.workers).astype(np.float64) for amount in amounts])
-        hot = self._hot(keys, counts, totals, fraction)
+        hot = self._hot(keys, counts, totals, fractions)
         matter = keys[hot]
-        if float(nulls[self.are_kept].sum()) / fraction > _HOT * self.target(totals, fraction):
+        if float((nulls / fractions)[self.are_kept].sum()) > _HOT * self.target(totals, fractions):
             matter = np.append(matter, _NO_KEY)
         if not matter.size:
             table = _DETAILS.empty_table()
         elif not at_once:
             numbers = ", ".join(str(2 * key + side) for key in matter.tolist() for side in (0, 1))
-            table = to_table(self._sampled(fraction, details=True).where(f"{_ROW} IN ({numbers})"))
+            table = to_table(self._sampled(fractions, details=True).where(f"{_ROW} IN ({numbers})"))
         details = _Details.of(table, matter)
         hot = hot[np.isin(keys[hot], details.keys)]  # an input may have other rows when it is read again
         is_key = details.keys != _NO_KEY
         return Seen(
-            sampled=fraction,
+            sampled=fractions,
             hashes=details.hashes[is_key],
             key_hashes=_key_hashes(keys[hot]),
             names=details.names[is_key],
@@ -171,10 +170,10 @@ class BothSides:
         largest = counts.where(sf.col(_HASH).isNotNull()).orderBy(costs.desc(), _HASH).limit(self._most).collect()
         hashes = np.array([row[_HASH] for row in largest], dtype=np.int64)
         rows = np.array([[row[_LEFT], row[_RIGHT]] for row in largest]).reshape(-1, 2).T
-        hot = self._hot(hashes, rows, totals, 1.0)
+        hot = self._hot(hashes, rows, totals, np.ones(2))
         described = np.column_stack([rows[:, hot], nulls])
         return Seen(
-            sampled=1.0,
+            sampled=np.ones(2),
             hashes=hashes[hot],
             key_hashes=np.array([largest[number][_KEY_HASH] for number in hot.tolist()], dtype=np.int64),
             # bytes: older versions of Spark return byte arrays, which NumPy takes for sequences
@@ -186,10 +185,10 @@ class BothSides:
             varieties=np.zeros(described.shape),
         )
 
-    def _sampled(self, fraction: float, *, details: bool) -> DataFrame:
+    def _sampled(self, fractions: NDArray[np.float64], *, details: bool) -> DataFrame:
         """Return a sample of the rows of both sides: a number that has the key's hashes and the side, and details."""
         sides = []
-        for side, offset in ((self.left, 0), (self.right, 1)):
+        for side, fraction, offset in zip((self.left, self.right), fractions.tolist(), (0, 1), strict=True):
             columns = {_ROW: sf.expr(_number(side, is_left=side is self.left))}
             if details:
                 described = self._columns(side)
@@ -217,11 +216,15 @@ class BothSides:
         return max(_FEWEST_NAMED, _NAMED_PER_WORKER * self.workers)
 
     def _hot(
-        self, keys: NDArray[np.int64], rows: NDArray[np.float64], totals: NDArray[np.float64], sampled: float
+        self,
+        keys: NDArray[np.int64],
+        rows: NDArray[np.float64],
+        totals: NDArray[np.float64],
+        sampled: NDArray[np.float64],
     ) -> NDArray[np.int64]:
         """Return the numbers of the largest keys that may matter to a worker, in their order."""
-        unseen = 0.0 if sampled == 1 else 1.0  # a key may have rows that are not in the sample
-        left, right = (rows + unseen) / sampled
+        unseen = (sampled < 1)[:, None]  # a key may have a row more that is not in the sample
+        left, right = (rows + unseen) / sampled[:, None]
         costs = np.asarray(cost(left, right, self.how), dtype=np.float64)
         large = np.flatnonzero(costs >= _HOT * self.target(totals, sampled))
         return np.sort(large[np.lexsort((keys[large], -costs[large]))][: self._most])

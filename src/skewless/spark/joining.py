@@ -33,7 +33,7 @@ from skewless.spark.join_sides import On, Side, has_one_name, join_type, sides_o
 from skewless.spark.physical_plan import parse_plan, printed_plan
 from skewless.spark.planning import require_sample, workers_of
 from skewless.spark.salted_join import SaltedJoin
-from skewless.spark.sampling import SAMPLE, rows_of_inputs
+from skewless.spark.sampling import SAMPLE, inputs_of_sides
 from skewless.spark.versions import is_dataframe, plan_text
 
 _log: Final = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def join(
         plan = learn_from.for_join(kind, cuts, n_workers, max_copies)
     else:
         counted = sides[0] if learn_from is None else Side(name="left", original=learn_from, on=sides[0].on)
-        inputs = rows_of_inputs(costs) if learn_from is None else None
+        inputs = inputs_of_sides(costs) if learn_from is None else None
         counting = Counting(
             left=counted, right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed, inputs=inputs
         )

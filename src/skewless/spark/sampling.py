@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -81,11 +82,39 @@ def rows_of_inputs(text: str) -> list[float]:
     ... +- Range (0, 4, step=1, splits=Some(1)), Statistics(sizeInBytes=8.0 EiB, rowCount=40)''')
     [256.0, 40.0]
     """
+    return _rows_of_leaves(_nodes(text))
+
+
+def inputs_of_sides(text: str) -> tuple[list[float], list[float]]:
+    """Return the same of each side of a join: of the first one that is printed; of all inputs, if there is none.
+
+    >>> inputs_of_sides('''== Optimized Logical Plan ==
+    ... Join Inner, (a#1 = a#2), Statistics(sizeInBytes=9.9 PiB)
+    ... :- Relation [a#1] parquet, Statistics(sizeInBytes=2.0 KiB)
+    ... +- Range (0, 4, step=1, splits=Some(1)), Statistics(sizeInBytes=8.0 EiB, rowCount=40)''')
+    ([256.0], [40.0])
+    """
+    nodes = _nodes(text)
+    top = next((number for number, node in enumerate(nodes) if node.string[node.end(1) :].startswith("Join ")), None)
+    below = [] if top is None else [*takewhile(lambda node: _depth(node) > _depth(nodes[top]), nodes[top + 1 :])]
+    starts = [number for number, node in enumerate(below) if _depth(node) == _depth(below[0])]
+    if len(starts) != len(("left", "right")):  # none is left, or names of columns break the lines
+        return _rows_of_leaves(nodes), _rows_of_leaves(nodes)
+    return _rows_of_leaves(below[: starts[1]]), _rows_of_leaves(below[starts[1] :])
+
+
+def _nodes(text: str) -> list[re.Match[str]]:
     plan = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
-    nodes = [node for line in plan.splitlines() if (node := _NODE.match(line))]
-    depths = [len(node[1]) for node in nodes]
-    following = [*depths[1:], 0]
-    leaves = [node for node, depth, after in zip(nodes, depths, following, strict=False) if after <= depth]
+    return [node for line in plan.splitlines() if (node := _NODE.match(line))]
+
+
+def _depth(node: re.Match[str]) -> int:
+    return len(node[1])
+
+
+def _rows_of_leaves(nodes: Sequence[re.Match[str]]) -> list[float]:
+    following = [*map(_depth, nodes[1:]), 0]
+    leaves = [node for node, after in zip(nodes, following, strict=False) if after <= _depth(node)]
     return [_rows(*node.groups()[1:]) for node in leaves]
 
 
