@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
+from services.settings import setting
 from skewless import Auto, Even, PartialKey, SkewlessError
 from skewless.combiners import ApproxTopK, Combiner, Count, Mean, Min, Sum, Variance
 from skewless.errors import ColumnError, ConfigurationError
@@ -25,16 +25,6 @@ pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # workers have no tests
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-
-
-@contextmanager
-def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    before = spark.conf.get(name)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, str(before))
 
 
 def numbers(spark: SparkSession, **columns: str) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from services.representatives import ON_SPARK
+from services.settings import setting
 from services.spark_version import since
 from skewless import DynamicKey, PartialKey, SkewlessError
 from skewless.combiners import ApproxDistinct, ApproxQuantile, ApproxTopK, Count, Sum, Variance, Vwap
@@ -170,13 +171,10 @@ def test_bad_input_is_refused_before_the_query_starts(spark: SparkSession, tmp_p
 @pytest.mark.parametrize("guard", ["enabled", "enableFullRetryOnMismatch"])
 def test_routing_without_the_retry_guard_is_refused(spark: SparkSession, guard: str) -> None:
     name = f"spark.sql.shuffle.orderIndependentChecksum.{guard}"
-    spark.conf.set(name, "false")
-    try:
+    with setting(spark, name, "false"):
         with pytest.raises(SkewlessError, match=name):
             group(spark.range(3), "id", grouping="PKG").agg(n=Count())
         assert group(spark.range(3), "id", grouping="even").agg(n=Count()).count() == 3, "a plan needs no guard"
-    finally:
-        spark.conf.unset(name)
 
 
 @since(*STREAMS_SINCE)

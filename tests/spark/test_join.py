@@ -19,6 +19,7 @@ from py4j.clientserver import ClientServerConnection  # type: ignore[import-unty
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from services.settings import setting
 from services.spark_version import SPARK, collated
 from skewless import JoinPlan, SkewlessError, diagnose_join, explain, join, plan_join
 from skewless.metrics import imbalance
@@ -442,13 +443,10 @@ def test_every_micro_batch_can_have_a_plan_of_its_own(spark: SparkSession, tmp_p
 @pytest.mark.usefixtures("no_broadcast")
 def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) -> None:
     left, right = skewed(spark)
-    spark.conf.set(GUARD, "false")
-    try:
+    with setting(spark, GUARD, "false"):
         joined = join(left, right, "k", workers=8)
         assert "rand(" not in "".join(read_plan(joined).nodes)
         assert imbalance(per_partition(joined)) < 10
-    finally:
-        spark.conf.unset(GUARD)
 
 
 def test_explain_and_diagnose(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

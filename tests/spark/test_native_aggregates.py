@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
+from services.settings import setting
 from services.spark_version import collated, since
 from skewless import SkewlessError
 from skewless.combiners import (
@@ -68,15 +69,6 @@ AGGREGATES: dict[str, tuple[Combiner, str]] = {
     **{f"distinct_{c}": (ApproxDistinct(c), f"hll_sketch_estimate(hll_sketch_agg({c}, 12))") for c in "ilst"},
     **{f"quantile_{c}": (ApproxQuantile(c, 0.9), f"percentile_approx({c}, 0.9, 8000)") for c in "bilfc"},
 }
-
-
-@contextmanager
-def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.unset(name)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from services.long import only_if_long
+from services.settings import setting
 from services.spark_version import SPARK, since
 from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
@@ -117,8 +118,7 @@ def test_without_skew_every_key_is_whole(spark: SparkSession) -> None:
 
 def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) -> None:
     """Two attempts, with rows in another order, place every row alike."""
-    spark.conf.set(GUARD, "false")
-    try:
+    with setting(spark, GUARD, "false"):
         df = skewed(spark).withColumn("m", sf.create_map(sf.lit(1), sf.col("id")))
         attempts = [
             repartition(rows, "the.key", workers=8, sample=1.0).select("id", sf.spark_partition_id().alias("p"))
@@ -126,19 +126,14 @@ def test_without_retry_guards_rows_choose_by_their_content(spark: SparkSession) 
         ]
         assert attempts[0].exceptAll(attempts[1]).isEmpty()
         assert imbalance([row["count"] for row in attempts[0].groupBy("p").count().collect()]) < 10
-    finally:
-        spark.conf.unset(GUARD)
 
 
 @since(*GUARDS_SINCE)
 def test_rows_that_are_all_alike_are_neither_lost_nor_doubled(spark: SparkSession) -> None:
     alike = spark.range(0, 3_000, 1, 3).select(sf.lit("a").alias("the.key"))
     for guards, largest in (("true", 1_000), ("false", 3_000)):  # without guards nothing tells the rows apart
-        spark.conf.set(GUARD, guards)
-        try:
+        with setting(spark, GUARD, guards):
             loads, _ = spread(repartition(alike, "the.key", workers=8, sample=1.0))
-        finally:
-            spark.conf.unset(GUARD)
         assert sum(loads) == 3_000
         assert max(loads) <= largest
 

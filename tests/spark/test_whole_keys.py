@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from services import random_owner
 from services.kept import given_rows, kept_states
 from services.random_owner import Chain, PlannedOwner, chained
+from services.settings import setting
 from services.spark_version import since
 from skewless import Correlation, DistributionAware, Eager, Even, Grouping, Key
 from skewless.errors import StorageError
@@ -138,13 +139,10 @@ def test_ordered_work_of_a_batch_job_is_balanced_and_in_order_of_arrival(
 
 @contextmanager
 def unguarded(spark: SparkSession) -> Iterator[None]:
-    for guard in GUARDS:
-        spark.conf.set(guard, "false")
-    try:
-        yield
-    finally:
+    with ExitStack() as stack:
         for guard in GUARDS:
-            spark.conf.unset(guard)
+            stack.enter_context(setting(spark, guard, "false"))
+        yield
 
 
 BATCHES: Final = [
