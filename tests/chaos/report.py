@@ -27,9 +27,6 @@ A fault follows from a seed and a number alone: `make chaos ONLY=0:17` repeats n
 the last page.
 """
 _EARLIER: Final = """\
-Of 22 faults more, of seed 0 with numbers up to 29 on `classic` and `cluster`, only the sums were kept: 16 survived, 6
-refused, 0 wrong. They are not in the tables.
-
 Wrong when they were first tried: 0:33, 0:52 and 0:67. In `foreachBatch` of Spark Connect, `stateful` began every
 micro-batch without a state. It refuses that now (`tests/spark/test_connect.py`), and the queries of ordered state write
 to a sink of Spark's own instead; the tables have what came of these faults then.

@@ -208,16 +208,18 @@ def test_an_interrupt_waits_until_processes_have_started_also_if_another_thread_
             sleep(0.1)
             started.set()
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark has one of its own
     thread = Thread(target=done.wait)  # its mask lets the signal in
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             start()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
+        signal.signal(signal.SIGINT, before)
         done.set()
         thread.join()
     assert started.is_set()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_provenance_is_json(use: Callable[[Experiment], None], tmp_path: Path) -> None:
