@@ -206,7 +206,7 @@ class JoinPlan:
     def plain_costs(self) -> NDArray[np.float64]:
         """What each worker gets from Spark's own exchange; rows without a key all go to one."""
         counts = self.counts
-        costs = counts.others(self.how)
+        costs = counts.others(self.how)  # of small keys, which are as even by any hash
         np.add.at(costs, counts.plain_homes, np.asarray(cost(counts.left, counts.right, self.how)))
         costs[_NULL_HASH % self.workers] += self.nulls
         return costs

@@ -21,7 +21,7 @@ from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
 from skewless.spark.physical_plan import printed_plan
 from skewless.spark.planning import require_sample, workers_of
-from skewless.spark.sampling import SAMPLE, affordable, rows_of_inputs
+from skewless.spark.sampling import NEARLY_ALL, SAMPLE, affordable, rows_of_inputs
 
 MAX_COPIES: Final = 1.0
 """Copied rows at most, as a share of the input."""
@@ -34,7 +34,6 @@ _ENOUGH: Final = 64  # sampled rows for each worker, without which there is anot
 _PLENTY: Final = 2_048  # for each worker, in that one: its share is then known to about 2 %
 _ALIKE: Final = 0.3  # of rows that are all different, which an estimate may say are different
 _FEW: Final = 1 << 18  # rows that are all looked at
-_NEARLY_ALL: Final = 0.5  # of the rows: then all of them can be taken
 _NOISE: Final = 4  # standard deviations of a count that are explained by chance
 
 
@@ -191,7 +190,7 @@ class Counting(BothSides):
         if (fractions == 1).all() or drawn >= _ENOUGH * self.workers:
             return seen
         larger = fractions * wanted / drawn if drawn else np.ones(2)
-        return self.sample(np.where(larger < _NEARLY_ALL, larger, 1.0), at_once=True)
+        return self.sample(np.where(larger < NEARLY_ALL, larger, 1.0), at_once=True)
 
     def _exact(self, seen: Seen, target: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the rows of hot keys on both sides, counted on a side where the sample is not precise enough.

@@ -12,8 +12,10 @@ from pyspark.sql import Column, DataFrame
 SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
 
+NEARLY_ALL: Final = 0.5
+"""Fraction of the rows from which on all of them can be taken."""
+
 _MOST_ROWS: Final = 1 << 22  # that a sample should have: some 100 MB
-_NEARLY_ALL: Final = 0.5  # of the rows: then all of them can be taken
 _LEAST_BYTES: Final = 8  # of a row, where Spark knows the size of an input only
 _NODE: Final = re.compile(
     r"([ :+-]*).*\bStatistics\(sizeInBytes=([\d.E+]+) ([KMGTPE]?)i?B(?:, rowCount=([\d.E+]+))?", re.DOTALL
@@ -65,7 +67,7 @@ def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int
     if all(inputs) and rows <= few:
         return 1.0
     larger = wanted / rows if all(inputs) else 0.0
-    return min(max(sample, larger if larger < _NEARLY_ALL else 1.0), _MOST_ROWS / rows)
+    return min(max(sample, larger if larger < NEARLY_ALL else 1.0), _MOST_ROWS / rows)
 
 
 def rows_of_inputs(text: str) -> list[float]:
