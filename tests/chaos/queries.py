@@ -23,7 +23,6 @@ from services.random_owner import Chain, PlannedOwner, RandomOwner
 from skewless import Grouping
 from skewless.combiners import Combiner, Count, Sum, Variance
 from skewless.groupings import Even
-from skewless.salting import order_plan
 from skewless.spark import group, join, over, plan_join, repartition
 from skewless.windows import Lag, Rank, RowNumber, Running
 
@@ -203,9 +202,8 @@ def join_hot(spark: SparkSession, query: Query) -> tuple[list[Row], list[Row]]:
 
 def number_rows(spark: SparkSession, query: Query) -> tuple[list[Row], list[Row]]:
     """Compute window functions over a hot key."""
-    order_plan.WORTH = 1  # type: ignore[misc] # so that few rows are worth it
     df = _batch(spark, query)
-    ordered = over(_disturbed(df), "k", order_by="seq", workers=query["workers"], sample=query["sample"])
+    ordered = over(_disturbed(df), "k", order_by="seq", workers=query["workers"], least_rows=1, sample=query["sample"])
     result = ordered.select(n=RowNumber(), r=Rank(), before=Lag("v"), total=Running(Sum("v")))
     own = Window.partitionBy("k").orderBy("seq")
     plain = df.select("*", sf.row_number().over(own), sf.rank().over(own), sf.lag("v").over(own), sf.sum("v").over(own))

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from skewless import Count, Sum, group, join, over, plan_keys, repartition
-from skewless.salting import order_plan
 from skewless.windows import Lag, RowNumber, Running
 
 MISSING = ("numba", "skewless", "typer")
@@ -42,7 +41,6 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     compiler: Any = dispatcher.Dispatcher
     compiler.compile = refuse
-    order_plan.WORTH = 1  # type: ignore[misc] # so that few rows are worth it
     settings = {
         "spark.executor.extraJavaOptions": options["java"],
         "spark.executor.memory": "512m",
@@ -58,7 +56,7 @@ def main() -> None:
     rows = spark.range(0, 2_000, 1, 2).selectExpr("IF(id % 10 < 7, 0, id % 50) AS k", "id AS v")
     others = spark.range(100).selectExpr("id % 50 AS k", "id AS w")
     by_value = Window.partitionBy("k").orderBy("v")
-    ordered = over(rows, "k", order_by="v", workers=4, sample=1.0)
+    ordered = over(rows, "k", order_by="v", workers=4, least_rows=1, sample=1.0)
     found = {
         "executors": [row["name"] for row in spark.range(1).mapInArrow(there, "name string").collect()],
         "group": same(
