@@ -116,8 +116,8 @@ def test_partials_of_many_micro_batches_make_the_result_of_all_rows(
     if found is None:
         return
     held = pa.RecordBatch.from_pandas(found, preserve_index=False)
-    other = pa.RecordBatch.from_pydict({held.schema.names[0]: partials_of("b", [5, 5])})
-    both = pa.Table.from_batches([held, other.cast(held.schema)]).combine_chunks().to_batches()
+    other = pa.table({held.schema.names[0]: partials_of("b", [5, 5])}, schema=held.schema)
+    both = pa.concat_tables([pa.Table.from_batches([held]), other]).combine_chunks().to_batches()
     a, b = (row for batch in unpack_results(merger, iter(both)) for row in batch.to_pylist())
     values = [value for parts in micro_batches for part in parts for value in part]
     assert (a["key"], a["n"], a["s"]) == ("a", len(values), sum(values))

@@ -81,14 +81,16 @@ def content_columns(df: DataFrame, keys: Sequence[str]) -> list[str]:
 
 def content_hash(seed: int, columns: Sequence[str]) -> Column:
     """Return a hash of a row's content."""
-    return sf.xxhash64(sf.lit(seed), *(sf.col(quoted(column)) for column in columns))
+    # as text: an object for each column takes a dozen calls of Java
+    return sf.expr(f"xxhash64({', '.join([str(seed), *map(quoted, columns)])})")
 
 
 def _hashable(df: DataFrame) -> list[str]:
-    """Return the columns that Spark can hash, and tell by name from all others."""
+    """Return the columns that Spark can hash, and tell by name from all others and from its variables."""
     folded = Counter(name.casefold() for name in df.columns)
     unique = [field for field in df.schema if folded[field.name.casefold()] == 1]
-    return [field.name for field in unique if not contains(field.dataType, is_not_hashable)]
+    named = [field for field in unique if "${" not in field.name]
+    return [field.name for field in named if not contains(field.dataType, is_not_hashable)]
 
 
 def _array(values: Sequence[int], kind: str) -> Column:
