@@ -2,6 +2,7 @@
 
     python benchmarks/windows.py real         # local[2]: end to end, by skew
     python benchmarks/windows.py simulated    # local[8]: time in proportion to the rows of a task, whatever the cores
+    python benchmarks/windows.py small        # local[2]: from how many rows on a partition is worth a cut
     python benchmarks/windows.py memory       # a partition that is ten times larger than the memory of a task
 
 All print JSON. Machines are noisy: runs are interleaved, the best of several counts, and only ratios within one run
@@ -62,7 +63,7 @@ def plain(df: DataFrame, functions: dict[str, WindowFunction]) -> DataFrame:
 
 
 def cut(df: DataFrame, functions: dict[str, WindowFunction]) -> DataFrame:
-    return over(df, "key", order_by="t", workers=_WORKERS).select(**functions)
+    return over(df, "key", order_by="t", workers=_WORKERS, least_rows=1).select(**functions)
 
 
 def noop(df: DataFrame) -> None:
@@ -191,7 +192,20 @@ def memory(measure: Measure, rows: int, _skews: dict[str, str]) -> Iterator[tupl
         yield f"{rows:,} rows in one partition, little memory, {8 * _WORKERS} workers", measure.compare(ways)
 
 
-WAYS: Final = {"real": real, "simulated": simulated, "memory": memory}
+def small(measure: Measure, rows: int, skews: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    functions = _FUNCTIONS["row_number, running sum"]
+    for (skew, key), part in product(skews.items(), (100, 30, 10, 3)):
+        with tempfile.TemporaryDirectory() as folder:
+            df = rows_of(measure.spark, folder, rows // part, key)
+            ways = {
+                "Window": lambda df=df: noop(plain(df, functions)),
+                "cut": lambda df=df: noop(cut(df, functions)),
+                "over": lambda df=df: noop(over(df, "key", order_by="t", workers=_WORKERS).select(**functions)),
+            }
+            yield f"{rows // part:,} rows, {skew}", measure.compare(ways, warm_ups=_WARM_UPS)
+
+
+WAYS: Final = {"real": real, "small": small, "simulated": simulated, "memory": memory}
 
 
 def main() -> None:

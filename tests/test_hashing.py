@@ -16,16 +16,8 @@ from hypothesis import strategies as st
 
 from naive.hashing import SPARK_SEED, spark_hash, xxhash64
 from skewless.errors import SkewlessError
-from skewless.hashing import (
-    hash_keys,
-    lower_choice,
-    make_salt,
-    mix,
-    random_word,
-    rehash,
-    universal_hash,
-    upper_choice,
-)
+from skewless.hashing import hash_keys, lower_choice, mix, random_word, rehash, universal_hash, upper_choice
+from skewless.seeding import make_salt
 
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - Arrow's plain timestamps have no zone either
 # Long enough for several stripes of 32 bytes and every length of the rest.

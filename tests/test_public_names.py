@@ -63,6 +63,12 @@ def test_listing_the_names_imports_no_pyspark() -> None:
     assert done.stdout == "False\n", done.stderr
 
 
+def test_operators_of_spark_alone_import_no_compiler() -> None:
+    names = "join, over, plan_join, plan_keys, repartition"
+    done = run_python(f"import sys; from skewless.spark import {names}; print('numba' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
+
+
 @pytest.mark.parametrize("version", ["3.4.4", "4.0.1", None])
 def test_a_pyspark_that_will_not_do_is_one_line(version: str | None, tmp_path: Path) -> None:
     (tmp_path / "pyspark").mkdir()

@@ -21,6 +21,7 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import ColumnError, ConfigurationError, InputError
+from skewless.seeding import make_salt
 
 SPARK_SEED: Final = 42
 
@@ -265,18 +266,6 @@ def upper_choice(word: np.uint64, n: int) -> np.int64:
 def lower_choice(word: np.uint64, n: int) -> np.int64:
     """Reduce the lower 32 bits of a well-mixed word to 0 … n - 1, independent of `upper_choice`."""
     return np.int64(((word & uint64(0xFFFFFFFF)) * uint64(n)) >> uint64(32))
-
-
-def make_salt(seed: int, *, use: int = 0) -> np.uint64:
-    """Derive a 64-bit salt from a small seed; every `use` has an unrelated salt.
-
-    >>> len({int(make_salt(1)), int(make_salt(1)), int(make_salt(2)), int(make_salt(1, use=1))})
-    3
-    """
-    word = (seed + (use + 1) * int(_GOLDEN)) % 2**64  # in Python: nobody has to compile `random_word` for it
-    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
-    return np.uint64(word ^ word >> 31)
 
 
 def rehash(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

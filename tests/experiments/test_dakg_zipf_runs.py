@@ -11,7 +11,7 @@ from skewless.experiments.dakg.training import named_grouping, train
 from skewless.experiments.dakg.zipf_runs import Sample, draw, draw_names, loads_in_run, planned_owners, step
 from skewless.experiments.dakg.zipf_runs import run as run_step
 from skewless.groupings import DistributionAware
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 
 @st.composite

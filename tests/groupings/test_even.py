@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from skewless import Auto, Drift, Even, Key, Router, Simulation, SkewlessError, hash_keys, make_stream, simulate
 from skewless.groupings.even import EvenState
 from skewless.groupings.planned import Seen
-from skewless.hashing import make_salt
 from skewless.metrics.cost import KeySpread
 from skewless.metrics.load import imbalance, loads_of
 from skewless.salting.slots import homes
+from skewless.seeding import make_salt
 from skewless.streams import SyntheticStream
 
 Keys = NDArray[np.uint64]

@@ -10,8 +10,8 @@ from naive import two_choices as naive
 from skewless import TwoChoices
 from skewless.groupings.substream import largest_first
 from skewless.groupings.two_choices import place_by_two_choices
-from skewless.hashing import make_salt
 from skewless.processors.substreams import representatives
+from skewless.seeding import make_salt
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.integers(0, 100), st.integers(1, 8))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from naive import universal_rebalancing as naive
 from skewless import SkewlessError, UniversalRebalancing
 from skewless.groupings.universal_rebalancing import evenest_function
-from skewless.hashing import make_salt
 from skewless.metrics import variance
 from skewless.processors.substreams import representatives
+from skewless.seeding import make_salt
 
 
 @given(

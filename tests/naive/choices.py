@@ -9,7 +9,7 @@ from naive.groupings import mix, two_choices
 from naive.least_counter import NaiveSearch
 from naive.space_saving import NaiveSpaceSaving
 from skewless.groupings import DChoices, WChoices
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 _GOLDEN = 0x9E3779B97F4A7C15
 

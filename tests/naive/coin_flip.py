@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from naive.groupings import mix
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 _GOLDEN = 0x9E3779B97F4A7C15
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from math import sqrt
 
 from naive.groupings import mix
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -16,7 +16,7 @@ import numpy as np
 from naive.longest_first import longest_first
 from naive.rebalance import rebalance
 from skewless import DistributionAware
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 from skewless.sketches.space_saving import SpaceSaving
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from naive.key_space import promote
 from skewless import DynamicKey
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 _MASK = 2**64 - 1
 

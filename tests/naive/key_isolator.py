@@ -8,7 +8,7 @@ from math import fsum
 
 from naive.groupings import home
 from skewless import KeyIsolator
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 
 def place_heavy(

@@ -10,7 +10,7 @@ from naive.coin_flip import NaiveCoinFlip, flip
 from naive.counting_bloom import NaiveCountingBloom
 from naive.groupings import home
 from skewless import PopularityAware
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 
 
 @dataclass
@@ -40,7 +40,10 @@ class NaivePopularityAware:
             repeats=self.rules.repeats,
         )
         shape = grouping.make_filter(seed)
-        self.agreed_bloom = NaiveCountingBloom(shape.n_hashes, shape.counters.size, int(make_salt(seed)))
+        kind = self.rules.kind
+        self.agreed_bloom = NaiveCountingBloom(
+            shape.n_hashes, shape.counters.size, int(make_salt(seed)), kind.top, kind.hashes_coincide
+        )
         self.barriers = 0
         n = grouping.n_workers
         places = [i * (5**0.5 - 1) / 2 % 1 for i in range(n)]

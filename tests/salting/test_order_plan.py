@@ -30,7 +30,7 @@ def one_hot(rows: float = 800_000.0, n_workers: int = 8) -> KeyLoads:
 
 
 def planned(of: KeyLoads, places: Places) -> OrderPlan:
-    wanted = wanted_pieces(of, hot_keys(of))
+    wanted = wanted_pieces(of, hot_keys(of, 50_000))
     return plan_by_order(np.arange(of.loads.size, dtype=np.uint64), ["hot", "other"], of, wanted, {0: places})
 
 
@@ -55,9 +55,10 @@ def test_a_piece_that_is_a_little_too_large_has_no_remark(first: int, is_remarka
 
 
 def test_keys_below_a_share_or_a_least_size_are_not_worth_a_cut() -> None:
-    assert hot_keys(one_hot()) == 1
-    assert hot_keys(one_hot(rows=20_000.0)) == 0
-    assert hot_keys(one_hot(rows=40_000.0)) == 0  # more than a share, but not worth it
+    assert hot_keys(one_hot(rows=1_000_000.0)) == 1
+    assert hot_keys(one_hot(rows=999_999.0)) == 0  # more than a share, but not worth it
+    assert hot_keys(one_hot(), 800_000) == 1
+    assert hot_keys(one_hot(rows=20_000.0), 1) == 0
     single = KeyLoads(loads=np.array([1e6]), homes=np.array([0]), totals=np.array([1e6]))
     assert hot_keys(single) == 0
 
@@ -124,7 +125,7 @@ def test_when_cuts_pay() -> None:
 
 def test_a_plan_says_why_nothing_is_cut() -> None:
     of = one_hot()
-    wanted = wanted_pieces(of, hot_keys(of))
+    wanted = wanted_pieces(of, hot_keys(of, 1))
     anywhere = {0: Places(starts=np.arange(10_000), sampled=10_000)}
     few = plan_by_order(np.arange(2, dtype=np.uint64), ["hot", "other"], of, wanted, anywhere, cores=1)
     assert not few.keys

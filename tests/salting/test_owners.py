@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from skewless.hashing import make_salt
 from skewless.processors.substreams import substreams_of
 from skewless.salting.owners import Owners
 from skewless.salting.plan import Plan, PlannedKey
 from skewless.salting.slots import homes, landings
+from skewless.seeding import make_salt
 
 WORKERS: Final = 10
 RANGES: Final = 320

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from skewless.hashing import make_salt
 from skewless.salting.slots import homes, landings, slots
+from skewless.seeding import make_salt
 
 
 @given(st.integers(1, 3000))

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.hashing import make_salt
 from skewless.processors.substreams import substreams_of
 from skewless.salting.slots import homes, slots
+from skewless.seeding import make_salt
 
 
 def send(table: pa.RecordBatch, grouping: Any, hashes: NDArray[np.uint64], seed: int) -> NDArray[np.int64]:

@@ -30,8 +30,9 @@ from skewless import (
     simulate,
 )
 from skewless.groupings import Coordinated
-from skewless.hashing import make_salt, random_word
+from skewless.hashing import random_word
 from skewless.processors.substreams import representatives, substreams_of
+from skewless.seeding import make_salt
 from skewless.simulation import KeyedState, StateResult
 from skewless.simulation.keyed_state import HANDOFFS
 from skewless.streams import Zipf

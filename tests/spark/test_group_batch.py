@@ -112,8 +112,8 @@ def test_rows_are_exchanged_once_and_without_what_nobody_reads(spark: SparkSessi
 
 def test_keys_are_at_home_where_the_simulator_has_them(spark: SparkSession, tmp_path: Any) -> None:
     from skewless import hash_keys
-    from skewless.hashing import make_salt
     from skewless.salting.slots import homes
+    from skewless.seeding import make_salt
     from skewless.spark import Ledger
 
     df = spark.range(0, 1000, 1, 1).select((sf.col("id") % 50).alias("k"))

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from simulated.exchange import send
 from skewless.groupings import GROUPINGS, Grouping, make_grouping
 from skewless.groupings.planned import Planned
-from skewless.hashing import make_salt, rehash
+from skewless.hashing import rehash
 from skewless.metrics import imbalance
 from skewless.salting.plan import Plan
 from skewless.salting.plan_task import COUNTED, PlanTask
 from skewless.salting.planning_task import Task
+from skewless.seeding import make_salt
 from skewless.spark import grouping_plan
 from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.routing import Routing

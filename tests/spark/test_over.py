@@ -244,16 +244,9 @@ def hot(spark: SparkSession, rows: int = 60_000) -> DataFrame:
     )
 
 
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut keys of any size."""
-    monkeypatch.setattr(order_plan, "WORTH", 1)
-
-
-@pytest.mark.usefixtures("eager")
 def test_hot_partitions_are_even_and_rows_are_exchanged_once(spark: SparkSession) -> None:
     df = hot(spark)
-    ordered = over(df, "k", order_by="t", workers=8)
+    ordered = over(df, "k", order_by="t", workers=8, least_rows=1)
     functions = {"r": Rank(), "s": Running(Sum("v")), "lg": Lag("t")}
     result = ordered.select(**functions)
     assert same(result, by_spark(ordered, functions))
@@ -271,12 +264,11 @@ def test_hot_partitions_are_even_and_rows_are_exchanged_once(spark: SparkSession
     assert found["carry"] == "what came before, in a small table and copies of the rows around a piece"
 
 
-@pytest.mark.usefixtures("eager")
 def test_plans_at_hand_and_of_other_rows(spark: SparkSession) -> None:
     df = hot(spark, 6_000)
     plan = plan_keys(df, "k", workers=4, sample=1.0)
     for teacher in (plan, df.where("k > 3")):
-        ordered = over(df, "k", order_by=sf.desc("t"), workers=8, learn_from=teacher, sample=1.0)
+        ordered = over(df, "k", order_by=sf.desc("t"), workers=8, least_rows=1, learn_from=teacher, sample=1.0)
         functions: dict[str, WindowFunction] = {"r": Rank()}
         assert (ordered.plan.n_cuts > 0) == (teacher is plan)
         assert same(ordered.select(**functions), by_spark(ordered, functions))
@@ -288,7 +280,7 @@ def test_without_a_hot_key_it_is_sparks_own_window(spark: SparkSession) -> None:
         over(df, "k", order_by="t", workers=4),
         over(df.limit(0), "k", order_by="t", workers=4),
         over(df.limit(1), "k", order_by="t", workers=4),
-        over(hot(spark), "k", order_by="t", workers=8),  # not worth it
+        over(hot(spark), "k", order_by="t", workers=8, least_rows=60_000),  # not worth it
         over(hot(spark), "k", order_by="t", workers=1),
     ):
         assert not ordered.plan.keys
@@ -297,17 +289,27 @@ def test_without_a_hot_key_it_is_sparks_own_window(spark: SparkSession) -> None:
         assert "skewless" not in text
 
 
+def test_few_rows_take_less_time_than_cuts(spark: SparkSession) -> None:
+    df = hot(spark)  # 48,000 of key 0, and 24 of those of k = 40 to 49
+    for least, cuts in ((48_001, 0), (48_000, 7)):
+        plan = over(df, "k", order_by="t", workers=8, cores=8, least_rows=least, sample=1.0).plan
+        assert plan.n_cuts == cuts
+        assert ("the largest partition has 48,000 rows; fewer than 48,001 (least_rows)" in str(plan)) == (not cuts)
+    even = spark.range(2_000).selectExpr("id % 100 AS k", "id AS t")
+    assert not over(even, "k", order_by="t", workers=8).plan.remarks
+
+
 def test_few_cores_have_enough_to_do_without_cuts(spark: SparkSession) -> None:
     """A key has a third of the rows, and its task almost half of them: as much as each of two cores has."""
     df = spark.range(0, 200_000, 1, 3).selectExpr("id", "IF(id % 3 = 0, 0, id % 5000) AS k", "id % 97 AS v")
     functions: dict[str, WindowFunction] = {"s": Running(Sum("v"))}
-    plans = {cores: over(df, "k", order_by="id", workers=8, cores=cores).plan for cores in (None, 2, 8)}
+    plans = {cores: over(df, "k", order_by="id", workers=8, cores=cores, least_rows=1).plan for cores in (None, 2, 8)}
     assert plans[None] == plans[2]  # those of the session
     assert not plans[2].keys
     assert "each of 2 cores has 50.0 % to do, and cuts are 40 % more work" in str(plans[2])
     assert plans[8].n_cuts
     (reason,) = plans[2].remarks
-    ordered = over(df, "k", order_by="id", workers=8, learn_from=plan_keys(df, "k", workers=8))
+    ordered = over(df, "k", order_by="id", workers=8, least_rows=1, learn_from=plan_keys(df, "k", workers=8))
     assert reason.split(";")[1] in str(ordered.plan)
     assert "skewless" not in "\n".join(read_plan(ordered.select(**functions)).nodes)
 
@@ -360,6 +362,7 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
         (lambda: over(df.withColumn("m", sf.create_map("id", "id")), "k", order_by="m"), "which has no order"),
         (lambda: over(df, "k", order_by="id", workers=0), "workers must be a whole number of at least 1"),
         (lambda: over(df, "k", order_by="id", cores=0), "cores must be a whole number of at least 1"),
+        (lambda: over(df, "k", order_by="id", least_rows=0), "least_rows must be a whole number of at least 1"),
         (lambda: over(df, "k", order_by="id", sample=2.0), "sample must be above 0"),
         (lambda: over(stream, "value", order_by="timestamp"), "a stream never has all of them"),
         (lambda: over(df, "k", order_by="id").select(), "got none"),

@@ -12,7 +12,6 @@ from pyspark.sql import functions as sf
 
 from skewless import Over, over
 from skewless.combiners import Count, Max, Mean, Sum
-from skewless.salting import order_plan
 from skewless.windows import CumeDist, DenseRank, Lag, Moving, Rank, RowNumber, Running, Total
 
 pytestmark = pytest.mark.spark
@@ -32,13 +31,12 @@ def rows() -> pd.DataFrame:
 
 
 @pytest.fixture
-def ordered(spark: SparkSession, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Over]:
+def ordered(spark: SparkSession, rows: pd.DataFrame) -> Callable[..., Over]:
     """Return the rows in some order, the hot key cut."""
-    monkeypatch.setattr(order_plan, "WORTH", 1)
     df = spark.createDataFrame(rows).cache()
 
     def by(*columns: str) -> Over:
-        return over(df, "k", order_by=list(columns), workers=4, cores=4, sample=1.0)
+        return over(df, "k", order_by=list(columns), workers=4, cores=4, least_rows=1, sample=1.0)
 
     return by
 
@@ -65,7 +63,9 @@ def test_neighbours_sums_and_totals(rows: pd.DataFrame, ordered: Callable[..., O
     )
     is_new = (sf.col("ts") - sf.col("gap_start") > 3).cast("int")
     starts = found.withColumn("is_new", sf.coalesce(is_new, sf.lit(0)))
-    sessions = over(starts, "k", order_by="ts", workers=4, cores=4, sample=1.0).select(session=Running(Sum("is_new")))
+    sessions = over(starts, "k", order_by="ts", workers=4, cores=4, least_rows=1, sample=1.0).select(
+        session=Running(Sum("is_new"))
+    )
     ours = sorted_again(sessions.toPandas())
     theirs = sorted_again(rows)
     groups = theirs.groupby("k")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skewless.errors import SkewlessError
-from skewless.hashing import make_salt, random_word
+from skewless.hashing import random_word
+from skewless.seeding import make_salt
 from skewless.streams import Topics, Zipf, make_stream
 from skewless.streams.base import CHUNK
 from skewless.streams.topics import talk

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from skewless.combiners import Partials, Sum
 from skewless.errors import ConfigurationError, InputError, require_at_least
-from skewless.hashing import SPARK_SEED, hash_keys, make_salt, rehash
+from skewless.hashing import SPARK_SEED, hash_keys, rehash
+from skewless.seeding import make_salt
 from skewless.streams import Stream, SyntheticStream
 
 HEAD: Final = 1_000

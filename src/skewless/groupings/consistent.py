@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Measuring, Router, State, mean_loads
 from skewless.groupings.planned import Planned
-from skewless.hashing import make_salt, random_word, upper_choice
+from skewless.hashing import random_word, upper_choice
+from skewless.seeding import make_salt
 
 _N_MEMOS: Final = 256  # searches that a call remembers; a power of two
 _KEPT: Final = 0.5  # weight of older measurements when there is a new one

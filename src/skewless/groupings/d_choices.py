@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError
 from skewless.groupings.base import Grouping, Router, State, mean_loads
-from skewless.hashing import lower_choice, make_salt, mix, random_word, upper_choice
+from skewless.hashing import lower_choice, mix, random_word, upper_choice
+from skewless.seeding import make_salt
 from skewless.sketches.key_table import FREE, find
 from skewless.sketches.least_counter import NEXT_LEVEL, find_least, start_search
 from skewless.sketches.space_saving import Counters, SpaceSaving, take_counter

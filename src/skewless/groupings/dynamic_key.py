@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, UnknownNameError, require_at_least
 from skewless.groupings.base import Grouping, Router, State, mean_loads
-from skewless.hashing import make_salt, mix, upper_choice
+from skewless.hashing import mix, upper_choice
+from skewless.seeding import make_salt
 from skewless.sketches.key_space import BABY, OLD, Items, KeySpace, merge_items
 from skewless.sketches.key_table import FULL, find_or_add
 

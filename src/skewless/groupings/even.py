@@ -13,11 +13,12 @@ from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Measuring, Router, State
 from skewless.groupings.plan_table import Tally, follow, make_table, sampling
 from skewless.groupings.planned import SPREAD, Planned, Seen, spread
-from skewless.hashing import make_salt, rehash
+from skewless.hashing import rehash
 from skewless.salting.capacities import fair_shares
 from skewless.salting.forecast import Forecast, Observed, Policy
 from skewless.salting.slots import homes
 from skewless.salting.table import Placement
+from skewless.seeding import make_salt
 from skewless.sketches.space_saving import Counters, SpaceSaving
 
 _MOST_WORKERS: Final = 1024

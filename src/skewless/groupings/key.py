@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from skewless.groupings.base import Router, State
 from skewless.groupings.planned import Planned, Seen
-from skewless.hashing import make_salt
 from skewless.salting.slots import murmur3
 from skewless.salting.table import Placement
+from skewless.seeding import make_salt
 
 _murmur3 = njit(inline="always")(murmur3)
 

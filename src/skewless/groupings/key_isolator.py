@@ -15,7 +15,8 @@ from skewless.errors import ConfigurationError, require_at_least
 from skewless.groupings.base import Coordinated, Router, State
 from skewless.groupings.key import home_of
 from skewless.groupings.planned import Planned
-from skewless.hashing import make_salt, mix
+from skewless.hashing import mix
+from skewless.seeding import make_salt
 from skewless.sketches.key_table import FREE, capacity_for, find, make_index
 from skewless.sketches.space_saving import Counters, SpaceSaving
 

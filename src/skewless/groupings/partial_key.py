@@ -11,7 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.groupings.base import Grouping, Router, State, mean_loads
-from skewless.hashing import lower_choice, make_salt, mix, upper_choice
+from skewless.hashing import lower_choice, mix, upper_choice
+from skewless.seeding import make_salt
 
 
 @njit(cache=True)

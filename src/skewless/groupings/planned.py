@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.groupings.base import Grouping, Router, S
-from skewless.hashing import make_salt
 from skewless.processors.substreams import representatives, substreams_of
 from skewless.salting.table import Placement
 from skewless.salting.units import Units
+from skewless.seeding import make_salt
 
 SPREAD: Final = 2
 """Ranges in the table of a grouping that may spread the rows of all keys: one would be a constant to Spark."""

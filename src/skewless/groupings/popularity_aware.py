@@ -15,9 +15,10 @@ from skewless.errors import UnknownNameError
 from skewless.groupings.base import Coordinated, Router, State
 from skewless.groupings.key import home_of
 from skewless.groupings.shuffle import first_worker
-from skewless.hashing import make_salt, mix
+from skewless.hashing import mix
+from skewless.seeding import make_salt
 from skewless.sketches.coin_flip import Coin, CoinFlip, Synopsis, SynopsisState, bit_of, next_large, note, require_coin
-from skewless.sketches.counting_bloom import CountingBloom, erase, holds, insert
+from skewless.sketches.counting_bloom import HADOOP, PLAIN, CountingBloom, Kind, erase, holds, insert
 
 TURN: Final = 0  # in `progress`: the worker that the next tuple of a hot key gets
 NOTED: Final = 1  # large values since the last barrier
@@ -41,13 +42,16 @@ class Rules(NamedTuple):
     filter_size: int | None = None
     repeats: bool = False
     deletes: bool = True
+    kind: Kind = PLAIN
 
 
 VARIANTS: Final = {
     "scaled": Rules(threshold=6, length=16, decline=None),
     "paper": Rules(threshold=10, length=16, decline=0.01),
-    "released": Rules(threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True),
-    "first_release": Rules(threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True, deletes=False),
+    "released": Rules(threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True, kind=HADOOP),
+    "first_release": Rules(
+        threshold=5, length=11, decline=0.01, offset=6, filter_size=16, repeats=True, deletes=False, kind=HADOOP
+    ),
 }
 
 
@@ -59,6 +63,7 @@ class Filter(NamedTuple):
     salt: np.uint64
     deletes: bool
     """Whether a key that leaves the synopsis is deleted; otherwise the key that was noted is added."""
+    kind: Kind
 
 
 class Noted(NamedTuple):
@@ -87,9 +92,9 @@ def update_filter(synopsis: Synopsis, key: np.uint64, bit: int, hot: Filter, eve
         changed = events.keys[i] if events.appended[i] or hot.deletes else key
         word = mix(changed ^ hot.salt)
         if hot.deletes and not events.appended[i]:
-            erase(hot.counters, hot.n_hashes, word)
-        elif not (synopsis.repeats and holds(hot.counters, hot.n_hashes, word)):
-            insert(hot.counters, hot.n_hashes, word)
+            erase(hot.counters, hot.n_hashes, word, hot.kind)
+        elif not (synopsis.repeats and holds(hot.counters, hot.n_hashes, word, hot.kind)):
+            insert(hot.counters, hot.n_hashes, word, hot.kind)
 
 
 @njit(cache=True)
@@ -116,7 +121,7 @@ def route_by_popularity(
 
     Changes progress, notes, synopsis and filter in place.
     """
-    counters, n_hashes, salt = hot.counters, hot.n_hashes, hot.salt
+    counters, n_hashes, salt, kind = hot.counters, hot.n_hashes, hot.salt, hot.kind
     workers = np.empty(stream.size, dtype=np.int32)
     start = 0
     while start < stream.size:
@@ -126,7 +131,7 @@ def route_by_popularity(
         turn = progress[TURN]
         for i in range(start, end):  # nothing is learned before the last of these
             word = mix(stream[i] ^ salt)
-            if holds(counters, n_hashes, word):
+            if holds(counters, n_hashes, word, kind):
                 workers[i] = turn
                 turn += 1
                 if turn == n_workers:
@@ -213,9 +218,10 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         (50 n_workers), at most 0.01. `paper`: r = 10 and two bits (Table I, section IV.A); it names neither l nor p, so
         these are the code's. `released`, the authors' code since January 2018: r = 6, l = 16, p = 0.01
         (dstream.properties), a large value once in 2 ** r tuples, whose bit is the number of heads itself
-        (PredictorHotKeyUtil.java), and a filter of 16 counters (SchedulerBolt.java). Every key that leaves the synopsis
-        is deleted from that filter (PredictorBolt.java), even if only other keys' counters make it look as if it were
-        there; a hot key returns at its next large value. `first_release`, their code from September 2017 until then:
+        (PredictorHotKeyUtil.java), and Hadoop's filter of 16 counters (SchedulerBolt.java), which stop at 15 for good;
+        hashes of a key may be the same. Every key that leaves the synopsis is deleted from that filter
+        (PredictorBolt.java), even if only other keys' counters make it look as if it were there; a hot key returns at
+        its next large value. `first_release`, their code from September 2017 until then:
         PredictorBolt.java does not send that deletion, but once more the key that was just noted, as hot. So nothing
         ever leaves the filter: it is full after a few keys, and from then on every key is dealt to all workers.
     threshold : int, optional
@@ -244,8 +250,8 @@ class PopularityAware(Coordinated[PopularityAwareState]):
     every change at once; here its synopsis is a pure function of what the sources noted, computed at the barrier, and
     a source acts on its own notes before. The paper leaves p open and its code has 0.01 for any number of workers; then
     keys of more than a worker's fair share stay whole from about 50 workers on. So p follows the number of workers
-    by default, and r is the code's, which finds hot keys 16 times sooner than the paper's. The four hashes of a key
-    are distinct, in the code two of them may be the same. Round robin is each source's own.
+    by default, and r is the code's, which finds hot keys 16 times sooner than the paper's. Round
+    robin is each source's own.
     """
 
     name: ClassVar[str] = "popularity_aware"
@@ -314,7 +320,7 @@ class PopularityAware(Coordinated[PopularityAwareState]):
         sources = np.repeat(np.arange(len(states)), [own.at.size for own in notes])
         order = np.lexsort((sources, np.concatenate([own.at for own in notes])))  # by tuple, then by source
         keys, bits = np.concatenate([own.keys for own in notes]), np.concatenate([own.bits for own in notes])
-        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt, self.rules.deletes)
+        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt, self.rules.deletes, self.rules.kind)
         update_by_notes(agreed.synopsis, keys[order], bits[order], hot, Room(*agreed.room_for_events()))
         return [
             self._at_barrier(
@@ -387,7 +393,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
         self._state = state
         self._predictor = grouping.make_predictor(int(state.seed), state.own)
         self._filter = grouping.make_filter(int(state.seed), state.hot_filter)
-        self._deletes = grouping.rules.deletes
+        self._rules = grouping.rules
         self._progress = state.progress.copy()
         # Every source flips coins of its own, and others after each barrier.
         own_salt = make_salt(int(self._predictor.coin.salt), use=state.source)
@@ -410,7 +416,7 @@ class _PopularityAwareRouter(Router[PopularityAwareState]):
 
     def route(self, keys: NDArray[np.uint64], _now_ms: int, /) -> NDArray[np.int32]:
         predictor, hot_filter = self._predictor, self._filter
-        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt, self._deletes)
+        hot = Filter(hot_filter.counters, hot_filter.n_hashes, hot_filter.salt, self._rules.deletes, self._rules.kind)
         workers: NDArray[np.int32] = route_by_popularity(
             keys, self._n_workers, self._progress, self._coin, self._notes, predictor.synopsis, hot, self._events
         )

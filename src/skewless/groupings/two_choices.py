@@ -10,7 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.groupings.substream import SubstreamGrouping, SubstreamState, largest_first
-from skewless.hashing import lower_choice, make_salt, random_word, upper_choice
+from skewless.hashing import lower_choice, random_word, upper_choice
+from skewless.seeding import make_salt
 
 
 @njit(cache=True)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from skewless.errors import UnknownNameError, require_at_least
 from skewless.groupings.substream import SubstreamGrouping, SubstreamState
-from skewless.hashing import make_salt, random_word, universal_choice
+from skewless.hashing import random_word, universal_choice
 from skewless.processors.substreams import representatives
+from skewless.seeding import make_salt
 
 VARIANTS: Final = ("static", "redrawn")
 

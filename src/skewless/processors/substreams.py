@@ -13,7 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
-from skewless.hashing import make_salt, random_word, upper_choice
+from skewless.hashing import random_word, upper_choice
+from skewless.seeding import make_salt
 
 
 @njit(cache=True)

@@ -48,7 +48,8 @@ from skewless.runner.work_directory import claim, directory, is_empty, make_dire
 from skewless.salting.plan import Plan
 from skewless.spark.deploy.session import one_line_errors
 from skewless.spark.grouped import group
-from skewless.spark.planning import learns, plan_keys
+from skewless.spark.grouping_salting import learns
+from skewless.spark.planning import plan_keys
 from skewless.spark.sampling import SAMPLE
 from skewless.spark.work import Cost
 from skewless.storage.batch_directory import BatchDirectory

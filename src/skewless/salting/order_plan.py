@@ -17,8 +17,9 @@ from skewless import notebook
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.slots import landings, slots
 
-WORTH: Final = 50_000
-"""Rows of a key from which it is worth a cut: fewer are sorted in less time than a plan takes."""
+LEAST_ROWS: Final = 1_000_000
+"""Rows of a key from which it is worth a cut. Cuts take about a second more than Spark's own window, which sorts and
+numbers a million rows in less (`python benchmarks/windows.py small`)."""
 
 OVERHEAD: Final = 1.4
 """Work of a query with cuts, beside that of Spark's own window: rows look their piece up, and those of hot keys are
@@ -127,10 +128,10 @@ class OrderPlan:
         return notebook.preformatted(str(self)) + notebook.loads(self.loads)
 
 
-def hot_keys(of: KeyLoads, least: float = WORTH) -> int:
+def hot_keys(of: KeyLoads, least: float = LEAST_ROWS) -> int:
     """Return how many of the keys, which come largest first, exceed a worker's share and are worth a cut."""
     share = float(of.totals.sum()) / of.n_workers
-    return int((of.loads > max(share, least)).sum()) if of.n_workers > 1 else 0
+    return int(((of.loads > share) & (of.loads >= least)).sum()) if of.n_workers > 1 else 0
 
 
 def pays(plain: NDArray[np.float64], planned: NDArray[np.float64], cores: int) -> bool:
@@ -173,6 +174,18 @@ def why_not(plain: NDArray[np.float64], planned: NDArray[np.float64], cores: int
     return (
         f"not cut: the largest task has {_percent(plain.max() / rows)} of the rows; {least}, and cuts are "
         f"{100 * (OVERHEAD - 1):.0f} % more work"
+    )
+
+
+def too_few(rows: float, least: int) -> str:
+    """Return in words that no hot key is worth a cut.
+
+    >>> print(too_few(700.0, least=1_000))
+    not cut: the largest partition has 700 rows; fewer than 1,000 (least_rows) take Spark less time than cuts do
+    """
+    return (
+        f"not cut: the largest partition has {rows:,.0f} rows; fewer than {least:,} (least_rows) take Spark less time "
+        f"than cuts do"
     )
 
 

@@ -11,7 +11,8 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, StorageError, require_at_least
-from skewless.hashing import make_salt, mix, random_word, upper_choice
+from skewless.hashing import mix, random_word, upper_choice
+from skewless.seeding import make_salt
 from skewless.sketches.base import Sketch
 from skewless.sketches.key_table import FULL, capacity_for, find_or_add, make_index, remove
 

@@ -24,6 +24,7 @@ from skewless.salting.units import Units
 from skewless.spark import keys as key_columns
 from skewless.spark import versions
 from skewless.spark.columns import arrow_schema, micros_of
+from skewless.spark.grouping_salting import salting_for
 from skewless.spark.merge import (
     TIME,
     UTC,
@@ -37,7 +38,7 @@ from skewless.spark.merge import (
     quoted,
 )
 from skewless.spark.plan_exchange import exchanged
-from skewless.spark.planning import Learning, identified, key_hash, salting_for
+from skewless.spark.planning import Learning, identified, key_hash
 from skewless.spark.route import worker_column
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH

@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame
 from skewless.combiners import Combiner
 from skewless.groupings import Auto, Even, Grouping, Key, Local, Shuffle
 from skewless.groupings.planned import Planned
-from skewless.hashing import make_salt
 from skewless.processors import Processor
 from skewless.salting.plan import Plan
+from skewless.seeding import make_salt
+from skewless.spark.grouping_salting import even_task
 from skewless.spark.native import native_text
-from skewless.spark.planning import Learning, even_task, plan_now
+from skewless.spark.planning import Learning, plan_now
 from skewless.spark.routing import Routing
 
 _SHOWN: Final = 12

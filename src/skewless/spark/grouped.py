@@ -26,9 +26,10 @@ from skewless.spark.columns import (
 )
 from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
+from skewless.spark.grouping_salting import even_task
 from skewless.spark.merge import WINDOW, OutputMode, Windowing, quoted
 from skewless.spark.native import aggregate_natively
-from skewless.spark.planning import Learning, even_task, is_comparable, own_plan, require_sample, require_teacher
+from skewless.spark.planning import Learning, is_comparable, own_plan, require_sample, require_teacher
 from skewless.spark.routing import Routing, require_retry_guards
 from skewless.spark.sampling import SAMPLE
 from skewless.spark.stateful import require_single_owner

@@ -26,8 +26,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from skewless.hashing import make_salt
-from skewless.salting import order_plan
 from skewless.salting.order_plan import (
     OrderPlan,
     Places,
@@ -35,10 +33,12 @@ from skewless.salting.order_plan import (
     hot_keys,
     pays,
     plan_by_order,
+    too_few,
     wanted_pieces,
     why_not,
 )
 from skewless.salting.plan import Plan
+from skewless.seeding import make_salt
 from skewless.spark.keys import received, sent, sent_type
 from skewless.spark.merge import quoted
 from skewless.spark.ordering import OrderColumn, not_before
@@ -199,6 +199,7 @@ def plan_cuts(
     counted: Plan,
     *,
     cores: int,
+    least_rows: int,
     seed: int,
 ) -> OrderCuts:
     """Find where the hot keys of a batch DataFrame are cut, by a job that samples and sorts their rows.
@@ -217,17 +218,23 @@ def plan_cuts(
         The counted keys, for the right number of workers.
     cores : int
         How many tasks run at a time.
+    least_rows : int
+        Rows of a key from which it is cut.
     seed : int
         Seed of the sample and of the hash.
     """
     hashes, of = counted.known(counted.workers, int(make_salt(seed)))
-    n_hot = hot_keys(of, order_plan.WORTH)
+    n_hot = hot_keys(of, least_rows)
     wanted = wanted_pieces(of, n_hot)
     cut = [key for key in range(n_hot) if fractions(wanted, key).size]
     planned = wanted.loads(of)
     if not cut or not pays(of.totals, planned, cores):
-        remarks = (why_not(of.totals, planned, cores),) if cut else ()
-        plan = OrderPlan(workers=of.n_workers, keys=(), plain=counted.totals, loads=counted.totals, remarks=remarks)
+        remarks = [why_not(of.totals, planned, cores)] if cut else []
+        if not n_hot and hot_keys(of, 0):
+            remarks.append(too_few(float(of.loads[0]), least_rows))
+        plan = OrderPlan(
+            workers=of.n_workers, keys=(), plain=counted.totals, loads=counted.totals, remarks=tuple(remarks)
+        )
         return OrderCuts(plan=plan, order=tuple(order), values=pa.table({}), seed=seed)
     rates = [min(1.0, PER_PIECE * (fractions(wanted, key).size + 1) / float(of.loads[key])) for key in cut]
     ids = [int(hashes[key].view(np.int64)) for key in cut]

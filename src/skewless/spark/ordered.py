@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
-from skewless.hashing import make_salt
-from skewless.salting.order_plan import OrderPlan
+from skewless.salting.order_plan import LEAST_ROWS, OrderPlan
 from skewless.salting.plan import Plan
 from skewless.salting.planning_task import Task
+from skewless.seeding import make_salt
 from skewless.spark.columns import require_keys, same_name
 from skewless.spark.cores import cores_of
 from skewless.spark.explanation import explain
@@ -34,6 +34,7 @@ def over(
     order_by: str | Column | Sequence[str | Column],
     workers: int | None = None,
     cores: int | None = None,
+    least_rows: int = LEAST_ROWS,
     sample: float = SAMPLE,
     learn_from: Plan | DataFrame | None = None,
     seed: int = 0,
@@ -59,6 +60,9 @@ def over(
         How many tasks run at a time. Cuts are more work in all, and on few cores a large partition among others takes
         no longer than they do. Default: the cores of the session, or as many as workers where these are not known
         (Spark Connect, dynamic allocation). Give as many as workers to cut for the sake of memory.
+    least_rows : int
+        Rows of a partition from which it is cut: Spark sorts fewer in less time than cuts take. Give a smaller number
+        if costly work follows on the same rows; 1 cuts every partition that is larger than a worker's share.
     sample : float
         Fraction of the rows that are counted to find hot keys; 1.0 counts all of them.
     learn_from : Plan or DataFrame, optional
@@ -80,6 +84,7 @@ def over(
     require_keys(df, partition_by, "over")
     if cores is not None:
         require_at_least("cores", cores, 1)
+    require_at_least("least_rows", least_rows, 1)
     require_sample(sample)
     require_teacher(df, partition_by, learn_from)
     return Over(
@@ -88,6 +93,7 @@ def over(
         order=read_order(df, order_by),
         workers=workers_of(df.sparkSession, workers),
         cores=cores,
+        least_rows=least_rows,
         sample=sample,
         learn_from=learn_from,
         seed=seed,
@@ -110,6 +116,8 @@ class Over:
         The number of partitions that rows are exchanged to.
     cores : int, optional
         How many tasks run at a time.
+    least_rows : int
+        Rows of a partition from which it is cut.
     sample : float
         Fraction of the rows that are counted.
     learn_from : Plan or DataFrame, optional
@@ -123,6 +131,7 @@ class Over:
     order: tuple[OrderColumn, ...]
     workers: int
     cores: int | None = None
+    least_rows: int = LEAST_ROWS
     sample: float = SAMPLE
     learn_from: Plan | DataFrame | None = None
     seed: int = 0
@@ -184,7 +193,16 @@ class Over:
             counted = plan_now(only_keys, self.keys, task, self.sample, self.seed)
         keys = [self._names[key] for key in self.keys]
         cores = self.cores or cores_of(self.df.sparkSession) or self.workers
-        return plan_cuts(self._renamed, keys, self.order, self._order_names, counted, cores=cores, seed=self.seed)
+        return plan_cuts(
+            self._renamed,
+            keys,
+            self.order,
+            self._order_names,
+            counted,
+            cores=cores,
+            least_rows=self.least_rows,
+            seed=self.seed,
+        )
 
     @property
     def _safe(self) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skewless.hashing import make_salt
 from skewless.salting.slots import slots
+from skewless.seeding import make_salt
 from skewless.spark.keys import contains
 from skewless.spark.merge import quoted
 from skewless.spark.routing import has_retry_guards

@@ -14,9 +14,10 @@ from skewless.processors import OnError, Processing, Processor
 from skewless.processors.processing import HASH
 from skewless.spark.aggregation import WORKER
 from skewless.spark.columns import arrow_schema, columns_of, micros_of, require_column
+from skewless.spark.grouping_salting import salting_for
 from skewless.spark.keys import identity, is_collated, is_grouped_by_arrow
 from skewless.spark.merge import safe_names
-from skewless.spark.planning import Learning, salting_for
+from skewless.spark.planning import Learning
 from skewless.spark.route import arrival_column, worker_and_arrival
 from skewless.spark.routing import Routing
 from skewless.spark.stateful import ARRIVAL, CLOCK, PARTITION, EventTime, StatefulWork, substreams_for

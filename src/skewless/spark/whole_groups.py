@@ -11,8 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from skewless.spark.aggregation import WORKER
+from skewless.spark.grouping_salting import salting_for
 from skewless.spark.merge import quoted, safe_names
-from skewless.spark.planning import Learning, is_comparable, key_hash, salting_for
+from skewless.spark.planning import Learning, is_comparable, key_hash
 from skewless.spark.route import worker_column
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH

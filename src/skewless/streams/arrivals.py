@@ -16,7 +16,8 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
-from skewless.hashing import make_salt, random_word
+from skewless.hashing import random_word
+from skewless.seeding import make_salt
 
 SECOND: Final = 1_000_000_000
 """A second in nanoseconds."""

@@ -12,7 +12,8 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError
-from skewless.hashing import lower_choice, make_salt, random_word
+from skewless.hashing import lower_choice, random_word
+from skewless.seeding import make_salt
 from skewless.streams.base import SyntheticStream
 
 # fmt: off

@@ -12,7 +12,8 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
-from skewless.hashing import make_salt, random_word
+from skewless.hashing import random_word
+from skewless.seeding import make_salt
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import draw_ranks, make_alias_table
 

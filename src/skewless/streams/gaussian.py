@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import Zipf, draw_ranks, make_alias_table
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 from skewless.streams.base import SyntheticStream
 from skewless.streams.zipf import draw_ranks, make_alias_table
 from skewless.streams.zipf_exponent import exponent_of_share

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.hashing import lower_choice, make_salt, random_word, upper_choice
+from skewless.hashing import lower_choice, random_word, upper_choice
+from skewless.seeding import make_salt
 from skewless.streams.spelling import spell
 from skewless.streams.stand_in import StandIn
 

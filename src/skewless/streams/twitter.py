@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from skewless.hashing import make_salt
+from skewless.seeding import make_salt
 from skewless.streams.country import draw_codes
 from skewless.streams.spelling import spell
 from skewless.streams.stand_in import StandIn

@@ -33,8 +33,9 @@ from skewless.experiments.dakg.zipf_runs import Sample, names_in_run, owners_in_
 from skewless.experiments.data_files import data_file
 from skewless.experiments.rows import Row
 from skewless.groupings import DistributionAware, Foresighted
-from skewless.hashing import hash_keys, make_salt
+from skewless.hashing import hash_keys
 from skewless.metrics.load import imbalance, loads_of, throughput
+from skewless.seeding import make_salt
 from skewless.streams.debs2013 import FIELD, GRIDS, READING_FIELDS, Positions, cells_of, draw_positions, name_cells
 
 GROUPINGS: Final = ("modulo", "full_knowledge", "distribution_aware", *OURS)

@@ -21,8 +21,9 @@ from skewless.experiments.dakg.training import LEARNS, TRAINED_MS, named_groupin
 from skewless.experiments.rows import Row
 from skewless.groupings import Coordinated, DistributionAware, Foresighted, Grouping, PartialKey
 from skewless.groupings.longest_first import longest_first
-from skewless.hashing import lower_choice, make_salt, random_word, universal_buckets, universal_salts
+from skewless.hashing import lower_choice, random_word, universal_buckets, universal_salts
 from skewless.metrics.load import imbalance, sigma
+from skewless.seeding import make_salt
 from skewless.sketches.distinct_count import DistinctCount
 from skewless.sketches.space_saving import SpaceSaving
 from skewless.streams import Zipf

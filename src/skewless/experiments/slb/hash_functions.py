@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from skewless.groupings import PartialKey
 from skewless.groupings.universal_rebalancing import evenest_function
-from skewless.hashing import hash_keys, make_salt
+from skewless.hashing import hash_keys
 from skewless.processors.substreams import representatives, substreams_of
+from skewless.seeding import make_salt
 from skewless.simulation.keyed_state import SUBSTREAMS
 from skewless.streams import Topics
 

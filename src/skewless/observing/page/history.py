@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from skewless.errors import SkewlessError, StorageError
 from skewless.groupings import make_grouping
-from skewless.hashing import make_salt
 from skewless.masking import without_secrets
 from skewless.observing.page.record import BatchRecord, read_record
+from skewless.seeding import make_salt
 from skewless.storage.ledger import Ledger
 
 MOST_RECORDS: Final = 2_000
