@@ -43,6 +43,18 @@ def test_simulate_json_has_the_documented_fields() -> None:
     assert result["routing_mtps"] > 0
 
 
+def test_a_memory_wall_slows_shuffle_grouping_down() -> None:
+    common = ("simulate", "-g", "shuffle", "--stream", "zipf-0.5-20000", "--tuples", "40000", "--queue", "100")
+    ample = run_json(*common, "--worker-bytes", "100000000")["throughput"]
+    assert run_json(*common)["throughput"] == ample
+    assert (
+        run_json(*common, "--worker-bytes", "50000", "--key-bytes", "200", "--slower", "20")["throughput"] < ample / 2
+    )
+    done = run_apart(*common, "--key-bytes", "200")
+    assert done.returncode != 0
+    assert "--key-bytes needs --worker-bytes" in done.stderr
+
+
 def test_simulate_prints_a_table() -> None:
     done = run_apart("simulate", "-g", "KEY", "--tuples", "5000", "--workers", "3")
     assert done.returncode == 0, done.stderr

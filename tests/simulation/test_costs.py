@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naive.memory_wall import slowed_service
 from skewless import Key, Shuffle, Simulation, SkewlessError, make_stream, simulate
 from skewless.metrics.cost import KeySpread
 from skewless.simulation import KeyedState, Memory, Merging
@@ -86,6 +87,22 @@ def test_what_does_not_fit_into_memory_is_slow(queue: int | None) -> None:
     assert _rate(shuffle, memory=ample, queue=queue) == _rate(shuffle, queue=queue)
     assert _rate(shuffle, memory=scarce, queue=queue) < 0.7 * _rate(shuffle, queue=queue)
     assert _rate(key, memory=scarce, queue=queue) > 0.9 * _rate(key, queue=queue)
+
+
+@given(
+    sizes=st.tuples(st.integers(1, 10**6), st.integers(0, 500), st.integers(0, 500)),
+    slower=st.floats(1, 100),
+    workers=st.lists(
+        st.tuples(st.integers(1, 10**7), st.integers(0, 10**5), st.integers(0, 2000)), min_size=1, max_size=8
+    ),
+)
+def test_memory_does_what_its_twin_does(
+    sizes: tuple[int, int, int], slower: float, workers: list[tuple[int, int, int]]
+) -> None:
+    memory = Memory(worker_bytes=sizes[0], key_bytes=sizes[1], tuple_bytes=sizes[2], slower=slower)
+    found = memory.service(*(np.array(column, dtype=np.int64) for column in zip(*workers, strict=True)))
+    for time, worker in zip(found.tolist(), workers, strict=True):
+        assert time == pytest.approx(float(slowed_service(memory, *worker)), rel=1e-9, abs=0.51)
 
 
 def test_pairs_are_counted_by_worker_and_by_aggregator() -> None:

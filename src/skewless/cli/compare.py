@@ -107,6 +107,10 @@ def compare_command(
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
     queue: options.Queue = None,
+    worker_bytes: options.WorkerBytes = None,
+    key_bytes: options.KeyBytes = None,
+    tuple_bytes: options.TupleBytes = None,
+    slower: options.Slower = None,
     seed: options.Seed = 0,
     substreams: options.Substreams = None,
     state_s: options.StateS = None,
@@ -134,6 +138,7 @@ def compare_command(
             seed=seed,
             state=state,
             queue=queue,
+            memory=options.make_memory(worker_bytes, key_bytes, tuple_bytes, slower),
         )
         for name in (groupings or _all_groupings(state))
     ]

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from skewless.errors import ConfigurationError, SetupError
 from skewless.groupings import Grouping, make_grouping
-from skewless.simulation import FIRST_TUPLES, KeyedState, Simulation
+from skewless.simulation import FIRST_TUPLES, KeyedState, Memory, Simulation
 from skewless.streams import KeyFile, Stream, Topics, make_stream
 from skewless.streams.arrivals import Arrivals, Ramp, Steady
 
@@ -116,6 +116,24 @@ Queue = Annotated[
         "as that allows unless --rate is set. Default: no bound, nothing waits.",
     ),
 ]
+WorkerBytes = Annotated[
+    int | None,
+    typer.Option(
+        rich_help_panel=WORK,
+        help="Memory of a worker, in bytes; what its keys and its queue take beyond it makes it slower. "
+        "Default: enough.",
+    ),
+]
+KeyBytes = Annotated[
+    int | None, typer.Option(rich_help_panel=WORK, help="Memory for the state of a key, in bytes. Default: 100.")
+]
+TupleBytes = Annotated[
+    int | None, typer.Option(rich_help_panel=WORK, help="Memory for a tuple in a queue, in bytes. Default: 100.")
+]
+Slower = Annotated[
+    float | None,
+    typer.Option(rich_help_panel=WORK, help="How much slower a tuple is whose key is not in memory. Default: 10."),
+]
 BatchMs = Annotated[int, typer.Option(rich_help_panel=WORK, help="Virtual milliseconds between two barriers.")]
 Seed = Annotated[
     int,
@@ -205,6 +223,7 @@ def make_simulation(
     seed: int,
     state: KeyedState | None,
     queue: int | None = None,
+    memory: Memory | None = None,
     settings: Sequence[str] | None = None,
 ) -> Simulation:
     """Return the simulation of the options of `simulate` and `compare`."""
@@ -217,6 +236,7 @@ def make_simulation(
         seed=seed,
         state=state,
         queue=queue,
+        memory=memory,
         learn=FIRST_TUPLES,  # as `skewless run` does
     )
     if simulation.saturated and rate is None and not poisson:
@@ -251,6 +271,22 @@ def make_state(
     }
     given = {name: value for name, value in all_of_them.items() if value is not None}
     return KeyedState(**given) if given else None
+
+
+def make_memory(
+    worker_bytes: int | None, key_bytes: int | None, tuple_bytes: int | None, slower: float | None
+) -> Memory | None:
+    """Return the memory of a worker, if it is bounded."""
+    sizes: dict[str, Any] = {"key_bytes": key_bytes, "tuple_bytes": tuple_bytes, "slower": slower}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    if worker_bytes is not None:
+        return Memory(worker_bytes=worker_bytes, **given)
+    if given:
+        name = next(iter(given))
+        raise ConfigurationError(
+            f"{{{name}}} needs {{worker_bytes}}", subject=name, hint="set the memory of a worker as well"
+        )
+    return None
 
 
 def parse_rate(text: str, stream: Stream | None) -> Arrivals:

@@ -31,6 +31,10 @@ def simulate_command(
     service_ms: options.ServiceMs = "1",
     batch_ms: options.BatchMs = 1000,
     queue: options.Queue = None,
+    worker_bytes: options.WorkerBytes = None,
+    key_bytes: options.KeyBytes = None,
+    tuple_bytes: options.TupleBytes = None,
+    slower: options.Slower = None,
     seed: options.Seed = 0,
     substreams: options.Substreams = None,
     state_s: options.StateS = None,
@@ -56,6 +60,7 @@ def simulate_command(
         seed=seed,
         state=options.make_state(substreams, state_s, move_ms, handoff),
         queue=queue,
+        memory=options.make_memory(worker_bytes, key_bytes, tuple_bytes, slower),
         settings=settings,
     )
     with options.progress_bar() as progress:
