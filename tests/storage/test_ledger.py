@@ -537,3 +537,47 @@ def test_a_plan_that_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"cannot (read|write) the ledger"):
         agreed(ledger, 0, 1, 1000)
+
+
+def test_the_last_work_is_that_of_an_earlier_batch_and_of_workers_that_there_are(ledger: Ledger) -> None:
+    for batch, tuples in ((3, 30), (4, 40), (5, 50)):
+        for worker in (0, 1, 2):
+            ledger.write_worker(batch, make_report(worker, tuples=tuples + worker))
+    found, busy_s = ledger.last_work(5, 2)
+    assert found.tolist() == [40, 41]
+    assert busy_s.tolist() == [0.5, 0.5]
+    assert ledger.last_work(3, 2)[0].tolist() == [0, 0]
+
+
+def test_plans_remove_old_batches_too(tmp_path: Path) -> None:
+    ledger = Ledger(uri=str(tmp_path), keep=3)
+    for batch in range(6):
+        agreed(ledger, batch, batch, 1000 + batch)
+    assert ledger.batches() == [2, 3, 4, 5]  # three beside the current one
+
+
+def test_the_last_plan_comes_with_its_clock_and_reports(ledger: Ledger) -> None:
+    assert ledger.last_plan(AnyState, before=3) is None
+    ledger.write_source(1, 1, make_state(), 900)  # no plan: that is the state of source 0
+    assert ledger.last_plan(AnyState, before=3) is None
+    agreed(ledger, 2, 7, 1000)
+    ledger.write_worker(2, make_report(1))
+    found = ledger.last_plan(AnyState, before=3)
+    assert found is not None
+    state, now_ms, reports_of_it = found
+    assert (int(state.named["tuples"]), now_ms, [report.worker for report in reports_of_it]) == (7, 1000, [1])
+
+
+@pytest.mark.parametrize("must_agree", [False, True])
+def test_the_clock_is_that_of_the_plan_or_of_any_source(ledger: Ledger, must_agree: bool) -> None:
+    assert ledger.clock(2, must_agree=must_agree) is None
+    ledger.write_source(2, 3, make_state(), 900)
+    assert ledger.clock(2, must_agree=must_agree) == 900
+    agreed(ledger, 2, 7, 1000)
+    assert ledger.clock(2, must_agree=must_agree) == 1000
+
+
+def test_what_differs_is_shown_in_one_order(ledger: Ledger) -> None:
+    ledger.claim({**OWNER, "options": {"b": 1, "a": "é"}})
+    with pytest.raises(SkewlessError, match=r'options \{"a": "é", "b": 1\} → nothing'):
+        ledger.claim(OWNER)
