@@ -248,8 +248,21 @@ def test_the_released_filter_loses_hot_keys_to_rare_ones_and_gets_them_back() ->
     for part in np.split(keys, 400):
         router.route(part, 0)
         filled.append(int(np.count_nonzero(router.snapshot().hot_filter)))
-    assert min(filled[200:]) == 0
-    assert max(filled[200:]) >= 4
+    assert min(np.diff(filled[100:])) < 0 < max(np.diff(filled[100:]))
+
+
+def test_counters_of_the_released_filter_stop_at_15_for_good() -> None:
+    grouping = PopularityAware(workers=10, variant="released")
+    rng = np.random.default_rng(0)
+    keys = np.minimum(rng.zipf(1.2, 600_000), 10**9).astype(np.uint64)
+    router = grouping.start(0, 0)
+    stuck = [0]
+    for part in np.split(keys, 20):
+        router.route(part, 0)
+        stuck.append(int(np.count_nonzero(router.snapshot().hot_filter == 15)))
+    assert stuck == sorted(stuck)
+    assert 0 < stuck[-1] < 16
+    assert router.snapshot().hot_filter.max() == 15
 
 
 def test_the_filter_of_the_first_release_is_soon_full_and_every_key_is_dealt_out() -> None:

@@ -14,12 +14,15 @@ class NaiveCountingBloom:
     size: int
     salt: int
     top: int = 255
+    hashes_coincide: bool = False
 
     def __post_init__(self) -> None:
         self.counters = [0] * self.size
 
     def places(self, key: int) -> list[int]:
         word = mix(key ^ self.salt)
+        if self.hashes_coincide:
+            return [(word >> 16 * i) % self.size for i in range(self.n_hashes)]
         return [((word >> 32) + i * (word | 1)) % self.size for i in range(self.n_hashes)]
 
     def update(self, keys: Iterable[int]) -> None:
@@ -34,7 +37,7 @@ class NaiveCountingBloom:
                 return False
             for place in self.places(key):
                 if self.counters[place] < self.top:
-                    self.counters[place] -= 1
+                    self.counters[place] = max(0, self.counters[place] - 1)
         return True
 
     def contains(self, key: int) -> bool:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from numpy.typing import NDArray
 
 from naive.counting_bloom import NaiveCountingBloom
+from naive.groupings import mix
 from skewless import SkewlessError
-from skewless.sketches.counting_bloom import TOP, CountingBloom, filter_size
+from skewless.sketches.counting_bloom import HADOOP, PLAIN, TOP, CountingBloom, Kind, erase, filter_size, holds, insert
 
 KEYS = st.lists(st.sampled_from([0, 1, 2**63, 2**64 - 1, *range(2, 60)]), max_size=60)
 SALTS = st.integers(0, 2**64 - 1)
@@ -45,6 +47,29 @@ def test_the_kernels_do_what_their_twin_does(
         assert bloom.counters.tolist() == twin.counters
     asked = list(range(100))
     assert bloom.estimate(as_array(asked)).tolist() == [twin.estimate(key) for key in asked]
+
+
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.integers(0, 2**64 - 1)), max_size=80),
+    kind=st.sampled_from([PLAIN, HADOOP, Kind(top=2), Kind(hashes_coincide=True)]),
+    size=st.sampled_from([1, 16, 64]),
+)
+def test_every_kind_of_filter_does_what_its_twin_does(steps: list[tuple[bool, int]], kind: Kind, size: int) -> None:
+    counters, twin = np.zeros(size, dtype=np.uint8), NaiveCountingBloom(4, size, 0, *kind)
+    for add, key in steps:
+        word = np.uint64(mix(key))
+        if add:
+            insert(counters, 4, word, kind)
+            twin.update([key])
+        else:
+            assert erase(counters, 4, word, kind) == twin.remove([key])
+        assert counters.tolist() == twin.counters
+        assert _asked(counters, word, kind) == twin.contains(key)
+
+
+@njit
+def _asked(counters: Any, word: Any, kind: Any) -> bool:
+    return bool(holds(counters, 4, word, kind))
 
 
 @given(STEPS, RATES)

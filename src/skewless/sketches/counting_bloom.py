@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, log1p, log2
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
@@ -20,46 +20,62 @@ _MOST_HASHES: Final = 4
 _UNSALTED: Final = np.uint64(0)
 
 
+class Kind(NamedTuple):
+    """How a filter counts: the value that a counter keeps for good, and whether hashes of a key may be the same."""
+
+    top: int = TOP
+    hashes_coincide: bool = False
+
+
+PLAIN: Final = Kind()
+HADOOP: Final = Kind(top=15, hashes_coincide=True)
+"""`CountingBloomFilter` of Hadoop (package org.apache.hadoop.util.bloom), up to its hash function: four bits a counter,
+and each hash of a key is drawn by itself."""
+_APART: Final = 16  # bits between the hashes that are drawn by themselves: enough for 65,536 counters
+
+
 @njit(inline="always")
-def holds(counters: NDArray[np.uint8], n_hashes: int, word: np.uint64) -> bool:
+def position(word: np.uint64, number: int, kind: Kind) -> np.uint64:
+    """Return where the counter of a hash is, before it is cut to the size of the filter."""
+    if kind.hashes_coincide:
+        return word >> uint64(_APART * number)
+    step = word | uint64(1)  # odd, so that the hashes of a key are distinct
+    return (word >> uint64(32)) + uint64(number) * step
+
+
+@njit(inline="always")
+def holds(counters: NDArray[np.uint8], n_hashes: int, word: np.uint64, kind: Kind = PLAIN) -> bool:
     """Whether a key may be in the filter; `word` is mix(key ^ salt). True for every key that is in it."""
     mask = uint64(counters.size - 1)
-    at = word >> uint64(32)
-    step = word | uint64(1)  # odd, so that the hashes of a key are distinct
-    left = n_hashes
-    while left > 0 and counters[at & mask] != 0:
-        at += step
-        left -= 1
-    return left == 0
+    number = 0
+    while number < n_hashes and counters[position(word, number, kind) & mask] != 0:
+        number += 1
+    return number == n_hashes
 
 
 @njit(cache=True)
-def insert(counters: NDArray[np.uint8], n_hashes: int, word: np.uint64) -> None:
-    """Add a key, in place; `word` is mix(key ^ salt). A counter at TOP stays there."""
+def insert(counters: NDArray[np.uint8], n_hashes: int, word: np.uint64, kind: Kind = PLAIN) -> None:
+    """Add a key, in place; `word` is mix(key ^ salt). A counter at its top stays there."""
     mask = uint64(counters.size - 1)
-    at = word >> uint64(32)
-    step = word | uint64(1)
-    for _ in range(n_hashes):
-        if counters[at & mask] < TOP:
-            counters[at & mask] += 1
-        at += step
+    for number in range(n_hashes):
+        at = position(word, number, kind) & mask
+        if counters[at] < kind.top:
+            counters[at] += 1
 
 
 @njit(cache=True)
-def erase(counters: NDArray[np.uint8], n_hashes: int, word: np.uint64) -> bool:
+def erase(counters: NDArray[np.uint8], n_hashes: int, word: np.uint64, kind: Kind = PLAIN) -> bool:
     """Delete a key, in place, and return whether it was in the filter; a key that was not changes nothing.
 
-    A counter at TOP stays there, as it is unknown how many keys it counts.
+    A counter at its top stays there, as it is unknown how many keys it counts, and none goes below zero.
     """
-    if not holds(counters, n_hashes, word):
+    if not holds(counters, n_hashes, word, kind):
         return False
     mask = uint64(counters.size - 1)
-    at = word >> uint64(32)
-    step = word | uint64(1)
-    for _ in range(n_hashes):
-        if counters[at & mask] < TOP:
-            counters[at & mask] -= 1
-        at += step
+    for number in range(n_hashes):
+        at = position(word, number, kind) & mask
+        if 0 < counters[at] < kind.top:
+            counters[at] -= 1
     return True
 
 

@@ -82,14 +82,8 @@ EXPERIMENTS: Final = {
             for stream in ("trades", "hashtags")
         ),
         deviates={
-            what.format(stream, name): partial(_others, stream, name)
-            for what, stream, name in (
-                (_BELOW, "trades", "distribution_aware"),
-                (_RATIO, "trades", "distribution_aware"),
-                (_RATIO, "trades", "partial_key"),
-                (_RATIO, "hashtags", "partial_key"),
-            )
+            _RATIO.format("trades", "distribution_aware"): partial(_others, "trades", "distribution_aware"),
         },
-        full_only=frozenset({_RATIO.format("hashtags", "distribution_aware")}),
+        full_only=frozenset(_RATIO.format(*pair) for pair in _PRINTED),
     )
 }

@@ -17,10 +17,10 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from skewless.experiments.dstream.drifting_skew import ranks_of
+from skewless.experiments.dstream.drifting_skew import HEADS, ranks_of
 from skewless.groupings import Coordinated, Grouping, make_grouping
 from skewless.hashing import hash_keys, rehash
-from skewless.streams import StandIn, SyntheticStream, make_stream
+from skewless.streams import SyntheticStream, make_stream
 from skewless.streams.arrivals import SECOND
 
 DSTREAM: Final = "popularity_aware, released"
@@ -95,17 +95,25 @@ def grouping_of(label: str, workers: int) -> Grouping:
     return make_grouping(label, workers=workers)
 
 
+def sources_of(label: str) -> int:
+    """Return how many sources route by themselves: with DStream all of them follow one synopsis at once.
+
+    Its coins' large values go to one synopsis, which broadcasts each key that becomes hot or no longer is (section V).
+    So all sources have the same filter, up to the time of a broadcast, and route as one does that sees all tuples.
+    """
+    return 1 if label in VARIANTS else SOURCES
+
+
 @lru_cache(maxsize=2)
 def _stream(name: str) -> SyntheticStream:
     return make_stream(name)
 
 
 def hashes_of(name: str, start: int, stop: int, seed: int = 0) -> NDArray[np.uint64]:
-    """Hash the keys of a section of a stream; of a stand-in, ranks instead of words, which are slow to generate."""
-    stream = _stream(name)
-    if isinstance(stream, StandIn):
-        return hash_keys(pa.array(stream.ranks(start, stop, seed=seed)))
-    return hash_keys(stream.slice(start, stop, tuples=_LENGTH, seed=seed))
+    """Hash the keys of a section of a stream; of a stand-in, ranks instead of words, with the head of real data."""
+    if name in HEADS:
+        return hash_keys(pa.array(ranks_of(name, None, start, stop, seed)))
+    return hash_keys(_stream(name).slice(start, stop, tuples=_LENGTH, seed=seed))
 
 
 def closed_loop(
@@ -117,9 +125,10 @@ def closed_loop(
     seconds: int,
     change_s: int | None = None,
     hottest: Sequence[float | None] = (),
+    barrier_s: int = 1,
     seed: int = 0,
 ) -> Iterator[Chunk]:
-    """Run a stream for some seconds, with a barrier every second.
+    """Run a stream for some seconds, with barriers for those groupings whose sources learn from one another there.
 
     Parameters
     ----------
@@ -134,18 +143,21 @@ def closed_loop(
     hottest : sequence
         Share of the hottest key in each of these periods, for a stand-in with the head of real data; None is the share
         that it has in all of the data. By default keys are those of the stream as it is.
+    barrier_s : int
+        Seconds between barriers.
     seed : int
         Seed of stream and grouping.
     """
     chosen = grouping_of(grouping, workers)
-    routers = [chosen.start(source, seed) for source in range(SOURCES)]
+    sources = sources_of(grouping)
+    routers = [chosen.start(source, seed) for source in range(sources)]
     flight = np.zeros(in_flight * workers, dtype=np.int64)
     free_at = np.zeros(workers, dtype=np.int64)
     number, barriers = 0, 0
     while flight[0] < seconds * SECOND:
-        if isinstance(chosen, Coordinated) and flight[0] >= (barriers + 1) * SECOND:
-            barriers = int(flight[0] // SECOND)
-            states = chosen.barrier([router.snapshot() for router in routers], 1000 * barriers)
+        if sources > 1 and isinstance(chosen, Coordinated) and flight[0] >= (barriers + 1) * barrier_s * SECOND:
+            barriers = int(flight[0] // (barrier_s * SECOND))
+            states = chosen.barrier([router.snapshot() for router in routers], 1000 * barrier_s * barriers)
             routers = [chosen.resume(state) for state in states]
         period = 0 if change_s is None else int(flight[0] // (change_s * SECOND))
         if hottest:
@@ -157,7 +169,7 @@ def closed_loop(
             keys = rehash(keys, seed=period)
         choices = np.empty(CHUNK, dtype=np.int32)
         for source, router in enumerate(routers):
-            own = np.ascontiguousarray(keys[source::SOURCES])
-            choices[source::SOURCES] = router.route(own, 1000 * barriers)
+            own = np.ascontiguousarray(keys[source::sources])
+            choices[source::sources] = router.route(own, 1000 * barrier_s * barriers)
         yield Chunk(keys, choices, *keep_in_flight(choices, _SERVICE, free_at, flight))
         number += 1

@@ -13,9 +13,10 @@ from time import process_time_ns
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from skewless.experiments.dstream.closed_loop import hashes_of
+from skewless.experiments.dstream.drifting_skew import HEADS, ranks_of
 from skewless.groupings import Even
 from skewless.hashing import hash_keys, rehash
 from skewless.metrics import precision, recall
@@ -28,13 +29,14 @@ from skewless.streams import Drift
 
 INTERVAL: Final = 10**6
 """Tuples of an interval: ten seconds at 100,000 per second."""
+CHANGE: Final = 30
+"""Intervals after which all keys are permuted: five minutes, as in Figures 8 to 17."""
 SHARE: Final = 0.02
 """Share of an interval from which on a key is hot."""
 PUBLISHED, RELEASED = "popularity_aware, paper", "popularity_aware, released"
 """The predictor with the r of the paper, 10, and that of its authors' code, with 6."""
 COUNT_MIN, ADAPTIVE = "count-min", "ada-cms"
 _LEAST: Final = 128  # tuples in an interval: the first column of Table I
-_CHANGE: Final = 4  # intervals after which all keys are permuted
 _STEP: Final = 250  # tuples between two queries of the sketch
 
 
@@ -88,11 +90,14 @@ def sketches() -> Mapping[str, Callable[[], HotKeys]]:
 def scores(sketch: str, *, intervals: int, interval: int) -> Iterator[dict[str, float | None]]:
     """Compare the hot keys that a sketch names at the end of each interval of tweets with exact counts.
 
-    Returns precisions (None if nothing is named) and recall, in percent. Every fourth interval all keys are permuted.
+    Returns precisions (None if nothing is named) and recall, in percent. Every five minutes all keys are permuted, and
+    the hottest has another share, as in Figures 8 to 10.
     """
-    hot_keys = sketches()[sketch]()
+    hot_keys, shares = sketches()[sketch](), HEADS["tweets"].by_window
     for number in range(intervals):
-        keys = rehash(hashes_of("tweets", number * interval, (number + 1) * interval), number // _CHANGE)
+        window = number // CHANGE
+        ranks = ranks_of("tweets", shares[window % len(shares)], number * interval, (number + 1) * interval, seed=0)
+        keys = rehash(hash_keys(pa.array(ranks)), window)
         hot_keys.update(keys)
         found = hot_keys.hot().tolist()
         names, counts = np.unique(keys, return_counts=True)

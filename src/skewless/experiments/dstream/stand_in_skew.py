@@ -9,10 +9,11 @@ import numpy as np
 
 from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
 from skewless.experiments.checks import Check, close
+from skewless.experiments.dstream.drifting_skew import WITHOUT_STOP_WORDS, ranks_of
 from skewless.experiments.rows import Row, Rows
 from skewless.streams import Trades, Tweets
 
-_STREAMS: Final = {"tweets": Tweets, "trades": Trades}
+_STREAMS: Final = {"tweets": (Tweets, WITHOUT_STOP_WORDS), "trades": (Trades, "trades")}
 _PAPER: Final = {"tweets": 3, "trades": 8}  # percent of the keys that have 80 % of the tuples
 
 
@@ -21,8 +22,8 @@ def points(preset: Preset) -> Iterator[Point]:
 
 
 def run(*, stream: str, tuples: int) -> Iterator[Row]:
-    source = _STREAMS[stream]()
-    ranks = source.ranks(0, tuples, seed=0)
+    stand_in, head = _STREAMS[stream]
+    source, ranks = stand_in(), ranks_of(head, None, 0, tuples, seed=0)
     for percent in (0.02, 0.1, 1, _PAPER[stream], 10, 30, 100):
         share = float(np.mean(ranks < max(1, percent / 100 * source.n_keys)))
         yield {"stream": stream, "keys_percent": percent, "tuples_percent": 100 * share, "keys": source.n_keys}
