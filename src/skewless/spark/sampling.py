@@ -9,6 +9,8 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 
+from skewless.spark.physical_plan import parse_plan
+
 SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
 
@@ -21,6 +23,8 @@ _NODE: Final = re.compile(
     r"([ :+-]*).*\bStatistics\(sizeInBytes=([\d.E+]+) ([KMGTPE]?)i?B(?:, rowCount=([\d.E+]+))?", re.DOTALL
 )
 _UNITS: Final = " KMGTPE"
+_CACHED: Final = "InMemoryTableScan"
+_READ: Final = ("FileScan", "BatchScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union")
 _UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
 
 
@@ -68,6 +72,32 @@ def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int
         return 1.0
     larger = wanted / rows if all(inputs) else 0.0
     return min(max(sample, larger if larger < NEARLY_ALL else 1.0), _MOST_ROWS / rows)
+
+
+def is_read_with_ease(text: str) -> bool:
+    """Whether rows come straight from files or from memory, so that reading some of them again costs little.
+
+    Parameters
+    ----------
+    text : str
+        What `DataFrame.explain(mode="cost")` prints.
+
+    >>> is_read_with_ease('''== Physical Plan ==
+    ... *(1) Filter isnotnull(a#1)
+    ... +- InMemoryTableScan [a#1]
+    ...       +- InMemoryRelation [a#1], StorageLevel(disk, memory)
+    ...             +- Exchange RoundRobinPartitioning(4)''')
+    True
+    >>> is_read_with_ease('''== Physical Plan ==
+    ... *(2) HashAggregate(keys=[a#1], functions=[])
+    ... +- Exchange hashpartitioning(a#1, 200)''')
+    False
+    """
+    plan = parse_plan(text)
+    cached = {below for node, name in enumerate(plan.nodes) if name.startswith(_CACHED) for below in plan.below(node)}
+    return bool(plan.nodes) and all(
+        name.startswith((_CACHED, *_READ)) for node, name in enumerate(plan.nodes) if node not in cached
+    )
 
 
 def rows_of_inputs(text: str) -> list[float]:
