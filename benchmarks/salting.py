@@ -231,6 +231,13 @@ def microbatch(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[t
         native = {"n": Count(), "s": Sum("value")}
         ways: dict[str, Callable[[int], DataFrame]] = {
             "plain groupBy": lambda _: stream().groupBy("key").agg(sf.count("*"), sf.sum("value")),
+            "behind Python that does nothing": lambda _: (
+                stream()
+                .repartition(_WORKERS, "key")
+                .mapInArrow(lambda batches: batches, "key bigint, value bigint")
+                .groupBy("key")
+                .agg(sf.count("*"), sf.sum("value"))
+            ),
             "auto, native functions": lambda _: group(stream(), "key").agg(**native),
             "even, native merge": lambda number: grouped(number, "even").agg(**native),
             "plain applyInPandasWithState": lambda _: (

@@ -149,9 +149,13 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
 
 def own_plan(df: DataFrame, keys: Sequence[str], task: Task, learning: Learning, seed: int) -> Plan:
     """Return the plan at hand for the workers of a task, or make one now."""
-    if isinstance(learning.teacher, Plan):
-        return learning.teacher.for_workers(task.workers, task.salt)
-    return plan_now(df if learning.teacher is None else learning.teacher, keys, task, learning.sample, seed)
+    plan = learning.teacher
+    if isinstance(plan, Plan):
+        if not task.tolerated:
+            return plan.for_workers(task.workers, task.salt)
+        _, known = plan.known(task.workers, task.salt)  # a plan cuts keys that this task may leave whole
+        return replace(plan, salt=task.salt).levelled(known, task.pieces(known))
+    return plan_now(df if plan is None else plan, keys, task, learning.sample, seed)
 
 
 def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed: int) -> Plan:
