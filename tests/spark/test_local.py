@@ -97,8 +97,8 @@ def test_auto_counts_a_sample_and_chooses(spark: SparkSession, *, is_known: bool
         native = sf.max_by("text", sf.struct(sf.length("text"), "text"))
         plain = df.groupBy(key).agg(native.alias("longest"), sf.count("*").alias("n"))
         assert sorted(result.collect()) == sorted(plain.collect())
-        plan: str = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
-        return plan.partition("Initial Plan")[0].count("Exchange hashpartitioning")
+        text: str = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
+        return text.partition("Initial Plan")[0].count("Exchange hashpartitioning")
 
     cuts: list[int] = []
     assert exchanges("k", tasks=6) == 1, "of partials"

@@ -26,13 +26,15 @@ from skewless.spark.merge import quoted
 from skewless.spark.physical_plan import printed_plan
 from skewless.spark.plan_exchange import content_columns, content_hash, exchanged
 from skewless.spark.salted_exchange import HASH
-from skewless.spark.sampling import SAMPLE, affordable, is_read_with_ease, rows_of_inputs, sampled
+from skewless.spark.sampling import MOST_ROWS, SAMPLE, affordable, is_read_with_ease, rows_of_inputs, sampled
 from skewless.spark.versions import is_dataframe, to_table
 
 _MOST_WORKERS: Final = 1 << 16
 _SPARK_HASH: Final = "spark_hash"
 _LOOKED_AT: Final = 4  # rows of a cut key for each that has to have another content
 _SPREAD: Final = 0.5  # of the rows of cut keys that are met, how many are looked at
+_PLENTY: Final = 1 << 20  # sampled rows that are enough…
+_PER_WORKER: Final = 1 << 14  # … unless these are fewer for each worker: its load is then known to 0.8 %
 _LARGE: Final = 1 << 24  # rows, at most, of which a column more takes longer than another job
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
 
@@ -177,7 +179,8 @@ def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed
     if sample < 1:
         text = printed_plan(df, "cost")
         rows = rows_of_inputs(text)
-        sample = affordable(rows, sample)
+        most = min(MOST_ROWS, max(_PLENTY, _PER_WORKER * task.workers))
+        sample = affordable(rows, sample, most=most)
         at_once = max(rows, default=0) < _LARGE or not is_read_with_ease(text)
     if at_once:  # what is alike where there are no columns has no variety
         columns["content"] = bits
