@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 Row = tuple[int, int, float]
 """A key, a worker, and how much of the key it gets."""
@@ -61,7 +62,7 @@ class NaivePlanner:
 
     def is_overloaded(self, worker: int, slack: float) -> bool:
         load = self.targets[worker] - self.room(worker)
-        by_chance = 4 * (max(0, load) * (1 - self.sampled) / self.sampled) ** 0.5
+        by_chance = 4 * sqrt(max(0, load) * (1 - self.sampled) / self.sampled)
         return -self.room(worker) > max(slack * self.targets[worker], by_chance, self.tiny)
 
     # What there is.
