@@ -77,6 +77,9 @@ EQUIVALENT: Final = {
     ("combiners.partials", "return [(np.asarray(key.is_valid()).astype(np.int64), 2), *fields]", 0): (
         "pairs of codes are told apart by any number that is greater than the codes"
     ),
+    ("combiners.partials", "pairs = pa.array(groups * n_codes + codes).dictionary_encode()", 0): (
+        "codes are smaller than their number, so that a pair has a number of its own also if they are subtracted"
+    ),
     ("storage.ledger", 'content = (json.dumps(_as_json(fingerprint), indent=2) + "\\n").encode()', 1): (
         "how far JSON is indented does not change what it says"
     ),

@@ -252,12 +252,13 @@ def test_four_times_as_many_rows_are_gathered_as_states_are_buffered() -> None:
 
 
 def test_no_more_than_64_megabytes_of_rows_are_gathered() -> None:
-    watched = Watched()
-    partials = Partials(KEY, ["key"], {"n": watched}, compact_rows=1 << 30)
-    for _ in range(2):
-        partials.add_rows(ones((1 << 23) - 1))  # of eight bytes
-        partials.add_rows(ones(1))
-    assert watched.added == [1 << 23, 1 << 23]
+    watched, schema = Watched(), pa.schema([("key", pa.binary())])
+    partials = Partials(schema, ["key"], {"n": watched}, compact_rows=1 << 30)
+    for rounds, first in ((1, (1 << 26) - 8), (2, (1 << 26) - 1)):
+        partials.add_rows(pa.table([[b"x" * (first - 8)]], schema=schema))  # every row has eight bytes of its own
+        assert len(watched.added) == rounds - 1
+        partials.add_rows(pa.table([[b""]], schema=schema))
+        assert watched.added == [2] * rounds
 
 
 @pytest.mark.parametrize(("compact_rows", "sizes"), [(1, [2, 5, 11]), (10, [11, 23, 47])])
