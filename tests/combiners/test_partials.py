@@ -254,8 +254,8 @@ def test_four_times_as_many_rows_are_gathered_as_states_are_buffered() -> None:
 def test_no_more_than_64_megabytes_of_rows_are_gathered() -> None:
     watched, schema = Watched(), pa.schema([("key", pa.binary())])
     partials = Partials(schema, ["key"], {"n": watched}, compact_rows=1 << 30)
-    for rounds, first in ((1, (1 << 26) - 8), (2, (1 << 26) - 1)):
-        partials.add_rows(pa.table([[b"x" * (first - 8)]], schema=schema))  # every row has eight bytes of its own
+    for rounds, first in ((1, (1 << 26) - 4), (2, (1 << 26) - 1)):
+        partials.add_rows(pa.table([[b"x" * (first - 4)]], schema=schema))  # every row has four bytes of its own
         assert len(watched.added) == rounds - 1
         partials.add_rows(pa.table([[b""]], schema=schema))
         assert watched.added == [2] * rounds
