@@ -348,6 +348,14 @@ def test_a_key_that_must_stay_whole_moves_if_that_helps(
     assert pieces.keys.tolist() == ([] if moved_key is None else [moved_key])
 
 
+def test_without_a_budget_no_key_moves_however_small() -> None:
+    assert level(on_worker_0(1.0, totals=(105.0, 95.0)), may_cut=False, max_moved=0.0).keys.size == 0
+
+
+def test_no_plan_has_no_pieces() -> None:
+    assert [column.size for column in vars(Pieces.none()).values()] == [0, 0, 0]
+
+
 def test_a_piece_is_handed_over_where_nothing_can_flow() -> None:
     """Both workers of a key have too much, a third has room; none of the pieces is large enough to be cut."""
     of = KeyLoads(loads=np.array([15.0]), homes=np.array([0]), totals=np.array([110.0, 95.0, 20.0]))
