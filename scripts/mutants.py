@@ -80,6 +80,12 @@ EQUIVALENT: Final = {
     ("combiners.partials", "pairs = pa.array(groups * n_codes + codes).dictionary_encode()", 0): (
         "codes are smaller than their number, so that a pair has a number of its own also if they are subtracted"
     ),
+    ("salting.join_planner", "return bool(np.floor(room.clip(min=0) / size(r, c)).sum() >= r * c)", 2): (
+        "a cell costs more than one row, so that there is room for none in one row either"
+    ),
+    ("salting.join_planner", "pieces_needed = np.ceil(costs / max(target, 1e-300)) + 1", 3): (
+        "with less than one row for each worker no key has the 16 rows of a piece"
+    ),
     ("storage.ledger", 'content = (json.dumps(_as_json(fingerprint), indent=2) + "\\n").encode()', 1): (
         "how far JSON is indented does not change what it says"
     ),

@@ -204,6 +204,7 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
         {**content, "how": "cross"},
         {**content, "how": "left_semi"},
         {**content, "cuts": "right"},
+        {**content, "max_copies": -1},
         {**content, "keys": content["keys"] * 2},
         {**content, "keys": [{**content["keys"][0], "salts": [1, 1, 2, 3]}]},
         {**content, "keys": [{**content["keys"][0], "salts": [1, 2, 3, 1 << 31]}]},

@@ -267,6 +267,7 @@ class JoinPlan:
             self.how in get_args(JoinType)
             and self.cuts in {cuts_of(self.how, has_condition=condition) for condition in (False, True)}
             and isinstance(self.workers, int)
+            and self.max_copies >= 0
             and all(len(rows) == self.workers > 0 for rows in others)
             and len({key.hash for key in self.keys}) == len(self.keys)
             and all(_is_sound_key(key, self.cuts) for key in self.keys)
