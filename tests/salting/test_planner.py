@@ -122,7 +122,7 @@ def plannings(draw: st.DrawFn) -> Planning:
         rows += [(key, worker, amount) for worker, amount in zip(own, amounts, strict=True)]
     how = {
         "capacities": draw(st.sampled_from([np.ones(n_workers), 0.5 + rng.random(n_workers)])),
-        "slack": draw(st.sampled_from([0.01, 0.1])),
+        "slack": draw(st.sampled_from([0.0, 0.01, 0.1])),
         "may_cut": draw(st.sampled_from([True, True, True, False])),
         "max_moved": draw(st.sampled_from([0.0, 0.001, 0.05, 0.2, 1.0])),
         "ahead": draw(st.sampled_from([None, 60 * rng.random(n_workers) - 30])),
