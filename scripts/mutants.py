@@ -86,6 +86,7 @@ EQUIVALENT: Final = {
     ("salting.join_planner", "pieces_needed = np.ceil(costs / max(target, 1e-300)) + 1", 3): (
         "with less than one row for each worker no key has the 16 rows of a piece"
     ),
+    ("simulation.closed_loop", "chosen, asked = -1, 0", 2): "if it is no source's turn, nobody has asked",
     ("simulation.closed_loop", "loop.served[worker] += 1", 0): "a ring of places can be gone round either way",
     **{
         ("sketches.space_saving", "self._fill(self.keys[:0], self.counts[:0], self.errors[:0])", at): (
