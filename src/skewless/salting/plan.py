@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skewless.errors import InputError
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.salts import Salts
-from skewless.salting.saved import read_plan, write_plan
+from skewless.salting.saved import read_plan, require_types, write_plan
 from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
 from skewless.salting.variety import ones_of, varieties_of
@@ -228,10 +228,13 @@ class Plan:
             )
             tuples = {name: tuple(content[name]) for name in ("totals", "content")}
             plan = cls(**{**content, **tuples}, keys=keys)
+            require_types(plan)
             is_sound = found == _FORMAT and len(plan.totals) == plan.workers > 0 and 0 < plan.sampled <= 1
+            is_sound &= plan.salt is None or 0 <= plan.salt < 1 << 64
             for key in keys:
                 is_sound &= len(key.workers) == len(key.shares) > 0 and min(key.shares) >= 0 < sum(key.shares)
                 is_sound &= all(0 <= worker < plan.workers for worker in key.workers)
+                is_sound &= -(1 << 63) <= key.hash < 1 << 63 and -(1 << 31) <= key.spark_hash < 1 << 31
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"this is not a plan: {error}", hint="make one with plan_keys(…).save(path)") from error
         if not is_sound:
