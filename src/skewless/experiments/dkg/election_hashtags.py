@@ -1,4 +1,4 @@
-"""Table 3: the hashtags of an election, 68 % of them of one key, on 10 workers from 5 sources."""
+"""Table 3: the hashtags of an election, 68 % of them of one key, on 10 workers from 5 spouts."""
 
 from __future__ import annotations
 

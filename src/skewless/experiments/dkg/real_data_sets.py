@@ -1,4 +1,4 @@
-"""Figure 9: the five real data sets, or their stand-ins, on 10 workers from 5 sources."""
+"""Figure 9: the five real data sets, or their stand-ins, on 10 workers from 5 spouts."""
 
 from __future__ import annotations
 
