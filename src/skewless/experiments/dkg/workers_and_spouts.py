@@ -29,7 +29,9 @@ def points(parameter: str, values: Sequence[int], preset: Preset) -> Iterator[Po
                     "stream": "twitter-election",
                     "tuples": _TUPLES if in_full else 300_000 if preset == "full" else 20_000,
                     "published": _TUPLES,
-                    **{"workers": 10, "spouts": SPOUTS, parameter: value},
+                    "workers": 10,
+                    "spouts": SPOUTS,
+                    parameter: value,
                     "grouping": name,
                     "first_seed": seed,
                 }
