@@ -60,6 +60,8 @@ ROUTERS: Final = 10
 """Splitters, in the authors' code."""
 SPOUTS: Final = 5
 """Sections 5.3 and 5.4."""
+SEEDS: Final = 9
+"""Runs of DKG in full size: when each router gives the hot key another worker is chance, and decides a tenth."""
 _LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping
 
 

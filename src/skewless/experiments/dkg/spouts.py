@@ -68,4 +68,5 @@ def dealt(n: int, spouts: int, routers: int) -> NDArray[np.int64]:
     """
     block, place = np.divmod(np.arange(n), spouts * routers)
     spout, router = np.divmod(place, routers)
-    return block * spouts * routers + (router - spout) % routers * spouts + spout
+    positions: NDArray[np.int64] = block * spouts * routers + (router - spout) % routers * spouts + spout
+    return positions

@@ -8,7 +8,18 @@ from typing import Final
 
 from skewless.experiments.base import Experiment, Number, Panel, Point, Preset
 from skewless.experiments.checks import Check, ordered, within
-from skewless.experiments.dkg.simulations import BEST_FIRST, DKG, GROUPINGS, SHORT, SPOUTS, TITLES, curves, medians, run
+from skewless.experiments.dkg.simulations import (
+    BEST_FIRST,
+    DKG,
+    GROUPINGS,
+    SEEDS,
+    SHORT,
+    SPOUTS,
+    TITLES,
+    curves,
+    medians,
+    run,
+)
 from skewless.experiments.rows import Rows
 
 _WORKERS: Final = (10, 50, 100)
@@ -17,14 +28,14 @@ _TUPLES: Final = 5_000_000
 
 
 def points(parameter: str, values: Sequence[int], preset: Preset) -> Iterator[Point]:
-    """Return the points of a sweep over one parameter, the paper's four in full, DKG with three seeds.
+    """Return the points of a sweep over one parameter, the paper's four in full, DKG with several seeds.
 
     A tuple that stands for many makes the clock of DKG coarse, and that hurts where a key has many workers.
     """
     for value in values:
         for name in GROUPINGS:
             in_full = preset == "full" and name in BEST_FIRST
-            for seed in range(3 if in_full and name == DKG else 1):
+            for seed in range(SEEDS if in_full and name == DKG else 1):
                 yield {
                     "stream": "twitter-election",
                     "tuples": _TUPLES if in_full else 300_000 if preset == "full" else 20_000,
