@@ -169,6 +169,7 @@ EXPERIMENTS: Final = {
                 "throughput of DKG is above PKG at 30 %",
                 "throughput of DKG over PKG at 30 %",
                 "latency of DKG over PKG at 30 %",
+                "greatest throughput over PKG from 80 % on",
                 "on Spark, throughput at 80 % of skew: KG < PKG < DKG < SG",
             }
         ),

@@ -89,16 +89,15 @@ def _expect_order(rows: Rows, parameter: str, value: int) -> Iterator[Check]:
 def _one_more_a_minute(rows: Rows) -> str:
     """Return what more workers do to DKG in a closed loop."""
     latency = curves(medians(rows), "latency_ms", "workers")
-    dkg, pkg = latency[DKG], latency["partial_key"]
-    times = ", ".join(f"{dkg[workers] / 1_000:,.0f} s with {workers} workers" for workers in _WORKERS)
+    most = _WORKERS[-1]
+    runs = [row["value"] for row in rows.where(grouping=DKG, metric="latency_ms", workers=most)]
+    ahead = sum(run < latency["partial_key"][most] for run in runs)
+    times = ", ".join(f"{latency[DKG][workers] / 1_000:,.0f} s with {workers} workers" for workers in _WORKERS)
     return (
-        f"{times}; PKG takes {pkg[_WORKERS[-1]] / 1_000:,.0f} s with {_WORKERS[-1]}. The more workers, the lower the "
+        f"{times}; PKG takes {latency['partial_key'][most] / 1_000:,.0f} s with {most}, and DKG less in {ahead} of "
+        f"{len(runs)} runs, {min(runs) / 1_000:,.0f} to {max(runs) / 1_000:,.0f} s. The more workers, the lower the "
         "load from which on a key gets another one, and the more it gets, one a minute. A new one is sent all tuples "
-        "of "
-        "the key "
-        "until it has had as many as the others; meanwhile its queue is full, and the sources wait. So latency rises "
-        "as in "
-        "the paper, but by more than a little."
+        "of the key until it has had as many as the others; meanwhile its queue is full, and the sources wait."
     )
 
 
@@ -137,11 +136,14 @@ EXPERIMENTS: Final = {
         panels=_panels("workers"),
         source="section 5.5, Figure 12",
         deviates={
-            "latency of DKG grows a little with the workers": _one_more_a_minute,
             f"latency, {_WORKERS[-1]} workers: SG < DKG < PKG < KG": _one_more_a_minute,
         },
         full_only=frozenset(  # it takes many tuples, and a fine clock
-            {"dist_cost of SG is the highest, 50 workers", "latency, 50 workers: SG < DKG < PKG < KG"}
+            {
+                "dist_cost of SG is the highest, 50 workers",
+                "latency, 50 workers: SG < DKG < PKG < KG",
+                "latency of DKG grows a little with the workers",
+            }
         ),
     ),
     "dkg-figure-13": Experiment(
