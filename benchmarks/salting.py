@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupState
 
-from skewless import Accumulator, Custom, group, plan_keys, repartition
+from skewless import Accumulator, Custom, Plan, group, plan_keys, repartition
 from skewless.combiners import ApproxTopK, Combiner, Count, Sum
 from skewless.metrics import imbalance
 from skewless.spark.deploy.session import make_session
@@ -231,6 +231,13 @@ def microbatch(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[t
         native = {"n": Count(), "s": Sum("value")}
         ways: dict[str, Callable[[int], DataFrame]] = {
             "plain groupBy": lambda _: stream().groupBy("key").agg(sf.count("*"), sf.sum("value")),
+            "behind Python that does nothing": lambda _: (
+                stream()
+                .repartition(_WORKERS, "key")
+                .mapInArrow(lambda batches: batches, "key bigint, value bigint")
+                .groupBy("key")
+                .agg(sf.count("*"), sf.sum("value"))
+            ),
             "auto, native functions": lambda _: group(stream(), "key").agg(**native),
             "even, native merge": lambda number: grouped(number, "even").agg(**native),
             "plain applyInPandasWithState": lambda _: (
@@ -265,24 +272,24 @@ def large(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[tuple[
         made = spark.range(0, rows, 1, 64).select(key.alias("key"), sf.col("id").alias("value"))
         made.write.parquet(f"{folder}/in")
         df = spark.read.parquet(f"{folder}/in")
-        plan = timed(lambda: plan_keys(df, "key", workers=_WORKERS))
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 n = sum(value % 3 for value in batch.column("value").to_pylist())  # Python work on every row
                 yield pa.RecordBatch.from_pydict({"n": [n]})
 
-        whole = timed(lambda: noop(repartition(df, "key", workers=_WORKERS).mapInArrow(work, "n bigint")))
         at_hand = plan_keys(df, "key", workers=_WORKERS)
-        known = timed(
-            lambda: noop(repartition(df, "key", workers=_WORKERS, learn_from=at_hand).mapInArrow(work, "n bigint"))
-        )
+
+        def job(plan: Plan | None) -> None:
+            noop(repartition(df, "key", workers=_WORKERS, learn_from=plan).mapInArrow(work, "n bigint"))
+
+        report = interleaved({"job": lambda: job(None), "with a plan at hand": lambda: job(at_hand)}, arguments.runs)
+        whole, known = report["job, s"], report["with a plan at hand, s"]
         yield (
             f"{rows:,} rows, {keys:,} keys",
             {
-                "plan_keys, s": round(plan, 1),
-                "job, s": round(whole, 1),
-                "job with a plan at hand, s": round(known, 1),
+                "job, s": whole,
+                "with a plan at hand, s": known,
                 "planning, % of the job": round(100 * (whole - known) / whole, 1),
                 "entries in the table": at_hand.table().num_rows,
                 "predicted imbalance, %": round(imbalance(at_hand.loads), 2),

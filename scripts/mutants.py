@@ -77,6 +77,26 @@ EQUIVALENT: Final = {
     ("combiners.partials", "return [(np.asarray(key.is_valid()).astype(np.int64), 2), *fields]", 0): (
         "pairs of codes are told apart by any number that is greater than the codes"
     ),
+    ("combiners.partials", "pairs = pa.array(groups * n_codes + codes).dictionary_encode()", 0): (
+        "codes are smaller than their number, so that a pair has a number of its own also if they are subtracted"
+    ),
+    ("salting.join_planner", "return bool(np.floor(room.clip(min=0) / size(r, c)).sum() >= r * c)", 2): (
+        "a cell costs more than one row, so that there is room for none in one row either"
+    ),
+    ("salting.join_planner", "pieces_needed = np.ceil(costs / max(target, 1e-300)) + 1", 3): (
+        "with less than one row for each worker no key has the 16 rows of a piece"
+    ),
+    ("simulation.closed_loop", "chosen, asked = -1, 0", 2): "if it is no source's turn, nobody has asked",
+    ("simulation.closed_loop", "loop.served[worker] += 1", 0): "a ring of places can be gone round either way",
+    **{
+        ("sketches.space_saving", "self._fill(self.keys[:0], self.counts[:0], self.errors[:0])", at): (
+            "what is written to no places does not matter"
+        )
+        for at in (1, 2)
+    },
+    ("storage.ledger", 'content = (json.dumps(_as_json(fingerprint), indent=2) + "\\n").encode()', 1): (
+        "how far JSON is indented does not change what it says"
+    ),
     ("storage.state_store", 'name = f"worker-{worker}-{uuid4().hex[:12]}.arrow"', 0): "a longer name is as good",
     ("storage.state_store", "newest = max((number for number in listed if number < batch), default=-1)", 3): (
         "below zero there is no batch, whatever the number"

@@ -1,6 +1,7 @@
 """Whatever comes in through a door that needs no Spark: counted or refused in one line; no traceback, no hang, no loss.
 
-Doors: key files (text, CSV, JSON lines, Parquet, gzipped), pipeline files, event logs, ledgers, the offsets of Kafka.
+Doors: key files (text, CSV, JSON lines, Parquet, gzipped), pipeline files, event logs, saved plans, ledgers, the
+offsets of Kafka.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from skewless.doctor import examine
 from skewless.doctor.page import render_page
 from skewless.errors import SkewlessError
 from skewless.groupings import State
+from skewless.salting.join_plan import JoinKey, JoinPlan
+from skewless.salting.plan import Plan, PlannedKey
 from skewless.storage import Ledger, WorkerReport
 from skewless.streams.key_file import KeyFile
 
@@ -241,6 +244,63 @@ def _with(event: dict[str, Any], field: int, junk: Any) -> dict[str, Any]:
     value = event[name]
     inner = _with(value, field + 7, junk) if isinstance(value, dict) and value and field % 3 else junk
     return {**event, name: inner}
+
+
+# Saved plans.
+
+
+@cache
+def _plans() -> dict[str, dict[str, Any]]:
+    key = PlannedKey(key="k", hash=7, spark_hash=8, rows=60.0, variety=9.0, workers=(0, 1), shares=(0.5, 0.5))
+    plan = Plan(
+        columns={"k": "string"},
+        workers=2,
+        salt=3,
+        content=("v",),
+        sampled=0.5,
+        distinct=5,
+        sources=4,
+        totals=(80.0, 20.0),
+        keys=(key,),
+    )
+    joined = JoinPlan(
+        columns={"k": "string"},
+        how="inner",
+        cuts="both",
+        workers=2,
+        max_copies=0.5,
+        sampled=0.5,
+        nulls=1.0,
+        other_left=(1.0, 2.0),
+        other_right=(1.0, 2.0),
+        other_made=(1.0, 2.0),
+        keys=(JoinKey(key="k", hash=7, key_hash=8, left=60.0, right=6.0, left_shares=(0.5, 0.5), salts=(1, 2)),),
+    )
+    return {"plan": json.loads(plan.to_json()), "join": json.loads(joined.to_json())}
+
+
+@given(which=st.sampled_from(["plan", "join"]), at=st.lists(st.integers(0, 30), min_size=3, max_size=3), junk=JUNK)
+@settings(max_examples=2000 if LONG else 200)
+def test_a_plan_with_a_value_of_another_kind_is_used_or_refused(which: str, at: list[int], junk: Any) -> None:
+    content = json.dumps(_replaced(_plans()[which], at, junk))
+    with in_a_line():
+        plan = Plan.from_json(content) if which == "plan" else JoinPlan.from_json(content)
+        assert str(plan)
+        assert plan._repr_html_()
+        if isinstance(plan, Plan):
+            assert plan.table().num_rows <= 1
+            assert plan.for_workers(3, None).workers == 3
+
+
+def _replaced(value: Any, at: list[int], junk: Any) -> Any:
+    """Return JSON in which a value, up to as many levels deep as there are numbers, is another one."""
+    if not at or not isinstance(value, dict | list) or not value:
+        return junk
+    if isinstance(value, dict):
+        name = [*value][at[0] % len(value)]
+        return {**value, name: _replaced(value[name], at[1:], junk)}
+    place = at[0] % len(value)
+    return [*value[:place], _replaced(value[place], at[1:], junk), *value[place + 1 :]]
 
 
 # Ledgers, and the offsets of Kafka.

@@ -1,4 +1,4 @@
-"""Names that others chose (keys, columns, files, applications) are data wherever they are written: in HTML, code, SQL.
+"""Names that others chose (keys, columns, files, applications) are data wherever they go: HTML, code, SQL, paths.
 
 Line protocol and labels are in `observing/`.
 """
@@ -8,8 +8,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from hypothesis import example, given
+import numpy as np
+import pyarrow as pa
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skewless import notebook
@@ -18,7 +22,10 @@ from skewless.doctor.causes import HOT_KEY, NULL_KEY
 from skewless.doctor.diagnosis import Examination, Finding
 from skewless.doctor.page import render_page
 from skewless.doctor.plan import Operator
+from skewless.processors.processing import EXPIRES
 from skewless.spark.merge import quoted
+from skewless.storage import Ledger, WorkerReport
+from skewless.storage.state_store import Manifest, StateStore
 
 NAMES = st.text(max_size=30) | st.sampled_from(
     [
@@ -31,6 +38,11 @@ NAMES = st.text(max_size=30) | st.sampled_from(
         "a`b",
         '"); x("',
         "\\",
+        "../../etc/x",
+        "/etc/x",
+        "a/b",
+        "..",
+        "\0",
     ]
 )
 
@@ -127,3 +139,29 @@ def test_a_quoted_name_is_one_name(name: str) -> None:
     inside = text[1:-1]
     assert "`" not in inside.replace("``", "")
     assert inside.replace("``", "`") == name
+
+
+@settings(max_examples=20)  # each waits for the disk
+@given(NAMES)
+def test_files_have_names_by_number_whatever_keys_are_called(name: str) -> None:
+    hashes = np.zeros(1, dtype=np.uint64)
+    report = WorkerReport(
+        worker=1, tuples=3, keys=1, busy_s=1.0, finished_ms=5, hashes=hashes, top_keys=[name], top_counts=[3]
+    )
+    schema = pa.schema([("key:k", pa.string()), (EXPIRES, pa.int64())])
+    with TemporaryDirectory() as folder:
+        ledger, store = Ledger(uri=f"{folder}/ledger"), StateStore(uri=f"{folder}/state", schema=schema)
+        ledger.claim({"keys": name})
+        ledger.write_worker(0, report)
+        places = store.write(0, 1, {5: pa.table([[name], pa.array([None], pa.int64())], schema=schema)})
+        store.commit(0, 1, Manifest(query=name, workers=2, substreams=8, places=places))
+        assert store.read(places.values())["key:k"].to_pylist() == [name]
+        found = sorted(file.relative_to(folder).as_posix() for file in Path(folder).rglob("*") if file.is_file())
+    batch = f"{0:012d}"
+    assert found == [
+        f"ledger/{batch}/worker-1.npz",
+        "ledger/ledger.json",
+        f"state/{batch}/{places[5].file}",
+        f"state/{batch}/worker-1.json",
+    ]
+    assert set(places[5].file) <= set("worker-.0123456789abcdef")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timezone
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from naive import combiners as naive
 from skewless import SkewlessError
@@ -208,3 +211,78 @@ def test_rows_of_another_schema_are_refused() -> None:
         partials.add_states(pa.table({"key": [1]}))
     with pytest.raises(SkewlessError, match="compact_rows must be a whole number of at least 1; got 0"):
         Partials(SCHEMA, ["key"], COMBINERS, compact_rows=0)
+
+
+@dataclass(frozen=True)
+class Watched(Count):
+    """Notes how many rows are reduced together, and how many states are merged."""
+
+    added: list[int] = field(default_factory=list)
+    merged: list[int] = field(default_factory=list)
+
+    def add(self, groups: NDArray[np.int64], n_groups: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        self.added.append(groups.size)
+        return super().add(groups, n_groups, columns)
+
+    def merge(self, groups: NDArray[np.int64], n_groups: int, states: Sequence[pa.Array]) -> list[pa.Array]:
+        self.merged.append(groups.size)
+        return super().merge(groups, n_groups, states)
+
+
+KEY: pa.Schema = pa.schema([("key", pa.int64())])
+
+
+def ones(n_rows: int) -> pa.Table:
+    return pa.table([np.ones(n_rows, dtype=np.int64)], schema=KEY)
+
+
+def test_four_times_as_many_rows_are_gathered_as_states_are_buffered() -> None:
+    watched = Watched()
+    partials = Partials(KEY, ["key"], {"n": watched}, compact_rows=10)
+    for _ in range(2):
+        partials.add_rows(ones(39))
+        partials.add_rows(ones(1))
+        partials.add_rows(ones(0))
+    assert watched.added == [40, 40]
+    assert partials.results().to_pylist() == [{"key": 1, "n": 80}]
+    by_default = Partials(KEY, ["key"], {"n": watched})
+    by_default.add_rows(ones(4 * 65_536 - 1))
+    by_default.add_rows(ones(1))
+    assert watched.added == [40, 40, 4 * 65_536]
+
+
+def test_no_more_than_64_megabytes_of_rows_are_gathered() -> None:
+    watched, schema = Watched(), pa.schema([("key", pa.binary())])
+    partials = Partials(schema, ["key"], {"n": watched}, compact_rows=1 << 30)
+    for rounds, first in ((1, (1 << 26) - 4), (2, (1 << 26) - 1)):
+        partials.add_rows(pa.table([[b"x" * (first - 4)]], schema=schema))  # every row has four bytes of its own
+        assert len(watched.added) == rounds - 1
+        partials.add_rows(pa.table([[b""]], schema=schema))
+        assert watched.added == [2] * rounds
+
+
+@pytest.mark.parametrize(("compact_rows", "sizes"), [(1, [2, 5, 11]), (10, [11, 23, 47])])
+def test_states_are_merged_when_they_are_twice_as_many_as_after_the_last_time(
+    compact_rows: int, sizes: list[int]
+) -> None:
+    watched = Watched()
+    partials = Partials(KEY, ["key"], {"n": watched}, compact_rows=compact_rows)
+    for key in range(50):
+        state = pa.table([[key], [1]], schema=partials.state_schema)
+        partials.add_states(state)
+    assert watched.merged[: len(sizes)] == sizes
+    assert partials.results()["n"].to_pylist() == [1] * 50
+
+
+def test_rows_that_were_reduced_together_need_no_merge() -> None:
+    watched = Watched()
+    partials = Partials(KEY, ["key"], {"n": watched})
+    partials.add_rows(pa.table([[1, 2, 1]], schema=KEY))
+    assert partials.results()["n"].to_pylist() == [2, 1]
+    assert watched.merged == []
+
+
+def test_columns_may_hold_null_whatever_the_rows_declare() -> None:
+    schema = pa.schema([pa.field("key", pa.int64(), nullable=False), pa.field("x", pa.int64(), nullable=False)])
+    partials = Partials(schema, ["key"], {"most": Max("x")}, carried=["x"])
+    assert all(column.nullable for column in (*partials.state_schema, *partials.result_schema))

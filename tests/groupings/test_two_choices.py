@@ -35,3 +35,7 @@ def test_a_substream_stays_with_its_two_workers_and_follows_the_last_window_only
         allowed = set(naive.choices(substream, int(make_salt(5)), 8))
         assert {int(table[substream]) for table in tables} <= allowed
     assert len({table.tobytes() for table in tables}) > 1
+
+
+def test_comparisons_leave_it_out_unless_it_is_asked_for() -> None:
+    assert TwoChoices.baseline

@@ -99,7 +99,7 @@ def _grid(key: Sides, how: str, cuts: str, loads: Sequence[float], target: float
     rows = range(1, (1 if cuts == "right" else most_pieces(key.left)) + 1)
     columns = range(1, (1 if cuts == "left" else most_pieces(key.right)) + 1)
     shapes = [(r, c) for r in rows for c in columns if r * c <= 4 * n_workers and _copies(key, r, c) <= budget]
-    shapes = sorted(shapes or [(1, 1)], key=lambda shape: (_copies(key, *shape), shape))
+    shapes.sort(key=lambda shape: (_copies(key, *shape), shape))
     fitting = [shape for tolerance in (0.04, 0.08, 0.16, 0.32) for shape in shapes if fits(shape, tolerance)]
     few = [shape for shape in shapes if shape[0] * shape[1] <= n_workers]
     r, c = fitting[0] if fitting else min(few, key=lambda shape: (size(shape), _copies(key, *shape), shape))

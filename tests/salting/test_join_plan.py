@@ -194,6 +194,8 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
     plan = counted([(1e6, 1.0)], 4).planned()
     plan.save(tmp_path / "plan.json")
     assert JoinPlan.load(tmp_path / "plan.json") == plan
+    unbounded = replace(plan, max_copies=float("inf"))
+    assert JoinPlan.from_json(unbounded.to_json()) == unbounded
     with pytest.raises(SkewlessError, match="cannot read a plan"):
         JoinPlan.load(tmp_path / "none.json")
     with pytest.raises(SkewlessError, match="cannot write the plan"):
@@ -204,6 +206,7 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
         {**content, "how": "cross"},
         {**content, "how": "left_semi"},
         {**content, "cuts": "right"},
+        {**content, "max_copies": -1},
         {**content, "keys": content["keys"] * 2},
         {**content, "keys": [{**content["keys"][0], "salts": [1, 1, 2, 3]}]},
         {**content, "keys": [{**content["keys"][0], "salts": [1, 2, 3, 1 << 31]}]},
@@ -214,7 +217,9 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
         {**content, "keys": [{**content["keys"][0], "left": -1}]},
         {**content, "skewless_join_plan": 99},
     ):
-        with pytest.raises(SkewlessError, match="broken, or of another version"):
+        with pytest.raises(
+            SkewlessError, match=r"this (plan is broken, or of another version|is not the plan of a join)"
+        ):
             JoinPlan.from_json(json.dumps(broken))
     for text in ("[]", "{", "{}", '{"skewless_join_plan": 1, "keys": [{"key": 1}]}'):
         with pytest.raises(SkewlessError, match="not the plan of a join"):

@@ -118,6 +118,35 @@ def test_rows_choose_by_content_only_if_it_is_known_to_vary() -> None:
     assert plan.keys[0].variety == 9_000  # as many bits are set as not: no content is frequent
 
 
+def test_varieties_can_be_found_afterwards() -> None:
+    plan = make()
+    first, second, third, *_ = plan.keys
+    rng = np.random.default_rng(5)
+    hashes = np.repeat(np.array([first.hash, second.hash, 17]), 4_000)
+    content = np.concatenate([rng.integers(0, 256, 4_000), np.full(4_000, 3), rng.integers(0, 256, 4_000)])
+    found = plan.with_varieties(hashes, content)
+    assert found.keys[0].variety > 1_000  # at most 4,000
+    assert [key.variety for key in found.keys[1:3]] == [1, 0]
+    assert third.variety > 0
+    same = [replace(key, variety=0.0) for key in found.keys]
+    assert same == [replace(key, variety=0.0) for key in plan.keys]
+
+
+def test_a_sample_may_come_without_content() -> None:
+    keys = np.arange(40_000) % 50 * (np.arange(40_000) % 3 > 0)
+    names, sources = pa.array([b"%d" % key for key in keys], pa.binary()), np.ones(keys.size, np.int32)
+    columns = [keys, keys.astype(np.int32), names, sources, (np.arange(keys.size) % 256).astype(np.uint8)]
+    plans = []
+    for n_columns in (4, 5):
+        rows = pa.record_batch(columns[:n_columns], SAMPLED.names[:n_columns])
+        task = PlanTask(columns={"k": "bigint"}, content=("v",), task=Task(workers=4, salt=None, sampled=0.5))
+        plans.append(task.plan([rows]))
+    without, known = plans
+    assert all(key.variety == 0 for key in without.keys)
+    assert known.keys[0].variety > 1
+    assert without.with_varieties(keys, columns[-1]) == known
+
+
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     plan, path = make(), tmp_path / "plan.json"
     plan.save(path)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skewless.salting import planning_task
-from skewless.salting.planning_task import Task
+from skewless.salting.planning_task import Counter, Task
 from skewless.salting.slots import homes, landings
 from skewless.salting.table import TABLE
 
@@ -84,3 +86,24 @@ def test_nothing_known_is_nothing_planned() -> None:
     assert next(Task(workers=4, salt=0, sampled=0.5)(iter([]))).num_rows == 0
     empty = pa.record_batch([pa.array([], pa.int64())], ["h"])
     assert next(Task(workers=4, salt=0)(iter([empty]))).num_rows == 0
+
+
+@given(
+    parts=st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 3)), max_size=40), max_size=4),
+    is_counted=st.booleans(),
+    n=st.integers(0, 35),
+)
+def test_the_largest_keys_are_those_of_a_sorted_list(
+    parts: list[list[tuple[int, int]]], is_counted: bool, n: int
+) -> None:
+    counter, naive = Counter(lambda _, rows: np.array([rows.sum()])), dict[int, int]()
+    for part in parts:
+        keys = np.array([key - 15 for key, _ in part], dtype=np.int64)  # some are negative
+        rows = np.array([rows if is_counted else 1 for _, rows in part], dtype=np.int64)
+        counter.add(pa.record_batch({"hash": keys, "rows": rows} if is_counted else {"hash": keys}))
+        for key, row in zip(keys.tolist(), rows.tolist(), strict=True):
+            naive[key] = naive.get(key, 0) + row
+    hashes, rows = counter.largest(n)
+    found = list(zip(hashes.view(np.int64).tolist(), rows.tolist(), strict=True))
+    assert found == sorted(naive.items(), key=lambda key: (-key[1], key[0]))[:n]
+    assert counter.totals().tolist() == [sum(naive.values())]

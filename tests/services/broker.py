@@ -60,7 +60,8 @@ class Broker:
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # a first byte of 0: the name must not begin with a dash, which would make it an option
+        cluster = base64.urlsafe_b64encode(bytes(1) + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         command = [*_java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
 

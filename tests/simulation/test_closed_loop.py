@@ -36,8 +36,8 @@ def test_the_kernel_agrees_with_its_naive_twin_also_in_parts(
     workers = np.array(choices, dtype=np.int32)
     arrivals = np.empty(0, dtype=np.int64) if gaps is None else np.cumsum(gaps)[: workers.size] * 1_000_000
     simulation = Simulation(Key(workers=3), make_stream("zipf"), sources=sources, queue=queue, service_ms=service)
-    totals = np.zeros(3)
-    loop = ClosedLoop(simulation, LatencyHistogram().buckets, totals)
+    totals, histogram = np.zeros(3), LatencyHistogram()
+    loop = ClosedLoop(simulation, histogram.buckets, totals)
     edges = [0, *sorted(min(cut, workers.size) for cut in cuts), workers.size]
     for start, stop in pairwise(edges):
         loop.take(workers[start:stop], arrivals[start:stop])
@@ -50,6 +50,9 @@ def test_the_kernel_agrees_with_its_naive_twin_also_in_parts(
     for number, sent in twin.emitted.items():
         waits[number % sources] += sent - twin.asked[number]
     assert loop.loop.waited.tolist() == waits
+    counted = LatencyHistogram()
+    counted.update(np.array(latencies, dtype=np.int64))
+    assert histogram.buckets.tolist() == counted.buckets.tolist()
     assert totals.tolist() == [sum(latencies), max(latencies, default=0), max(twin.done.values(), default=0)]
 
 

@@ -83,19 +83,27 @@ def test_auto_knows_from_a_plan_that_partials_are_few(spark: SparkSession) -> No
     assert Plan.from_json(plan.to_json()) == plan
 
 
-def test_auto_counts_a_sample_and_chooses(spark: SparkSession) -> None:
-    """Without a plan at hand: few partials, whole keys that nothing has to be merged for, or keys that are cut."""
-    df = skewed(spark)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_auto_counts_a_sample_and_chooses(spark: SparkSession, *, is_known: bool) -> None:
+    """Few partials, whole keys that nothing has to be merged for, or keys that are cut; also with a plan at hand."""
+    df = skewed(spark).withColumn("even", sf.col("id") % 102)
 
     def exchanges(key: str, *, tasks: int) -> int:
-        result = group(df.coalesce(tasks), key, workers=4, sample=1.0).agg(longest=longest(), n=Count())
+        rows = df.coalesce(tasks)
+        plan = plan_keys(rows, key, workers=4, sample=1.0)
+        cuts.append(plan.n_cuts)
+        learn_from = plan if is_known else None
+        result = group(rows, key, workers=4, sample=1.0, learn_from=learn_from).agg(longest=longest(), n=Count())
         native = sf.max_by("text", sf.struct(sf.length("text"), "text"))
         plain = df.groupBy(key).agg(native.alias("longest"), sf.count("*").alias("n"))
         assert sorted(result.collect()) == sorted(plain.collect())
-        plan: str = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
-        return plan.partition("Initial Plan")[0].count("Exchange hashpartitioning")
+        text: str = result._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no public way to the plan
+        return text.partition("Initial Plan")[0].count("Exchange hashpartitioning")
 
+    cuts: list[int] = []
     assert exchanges("k", tasks=6) == 1, "of partials"
+    assert exchanges("even", tasks=2) == 1, "of rows, as whole keys level the workers well enough"
+    assert cuts[-1], "which an exchange alone would not be content with"
     assert exchanges("id", tasks=2) == 1, "of rows"
     assert exchanges("k", tasks=2) == 2, "of rows, as one key is cut, and of partials"
 

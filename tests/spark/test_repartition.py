@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,9 @@ from skewless import Plan, SkewlessError, plan_keys, repartition
 from skewless.metrics import imbalance
 from skewless.salting.plan_task import PlanTask
 from skewless.salting.planning_task import Task
+from skewless.spark import planning
 from skewless.spark.physical_plan import read_plan
-from skewless.spark.versions import GUARDS_SINCE
+from skewless.spark.versions import GUARDS_SINCE, to_table
 
 pytestmark = pytest.mark.spark
 
@@ -90,6 +92,37 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
     loads, pieces = spread(repartition(skewed(spark, rows=200_000), "the.key", workers=8))
     assert imbalance(loads) < 15
     assert sum(pieces.values()) - len(pieces) < 8
+
+
+def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = skewed(spark)
+    df.coalesce(2).write.mode("overwrite").parquet(str(tmp_path))
+    df = spark.read.parquet(str(tmp_path))
+    at_once = plan_keys(df, "the.key", workers=8, sample=0.9)
+    looks: list[list[str]] = []
+
+    def look(rows: DataFrame) -> Any:
+        looks.append([node for node in read_plan(rows).nodes if node.startswith("FileScan")])
+        return to_table(rows)
+
+    monkeypatch.setattr(planning, "_LARGE", 0)
+    monkeypatch.setattr(planning, "to_table", look)
+    plan = plan_keys(df, "the.key", workers=8, sample=0.9)
+    (first,), (second,) = looks
+    assert "[the.key#" in first
+    assert "id#" not in first
+    assert "id#" in second
+    assert [replace(key, variety=0.0) for key in plan.keys] == [replace(key, variety=0.0) for key in at_once.keys]
+    assert at_once.varies(df.columns)
+    assert plan.varies(df.columns)
+    looks.clear()
+    plan_keys(df, "the.key", workers=1, sample=0.9)
+    assert len(looks) == 1  # nothing is cut
+    looks.clear()
+    plan_keys(df.groupBy("`the.key`", "id").count(), "the.key", workers=8, sample=0.9)
+    assert len(looks) == 1  # which would be dear to compute again
 
 
 def test_a_plan_for_a_thousand_workers(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skewless import plan_keys
-from skewless.spark import sampling
+from skewless.spark import planning
 from skewless.spark.physical_plan import printed_plan
 from skewless.spark.sampling import affordable, rows_of_inputs, sampled
 from skewless.spark.versions import to_table
@@ -35,8 +35,13 @@ def test_small_inputs_are_sampled_more_if_all_of_them_are_known_to_be_small() ->
 
 
 def test_a_large_input_is_sampled_less(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_MOST_ROWS", 600)
+    monkeypatch.setattr(planning, "_PLENTY", 600)
+    monkeypatch.setattr(planning, "_PER_WORKER", 300)
     df = spark.range(60_000).selectExpr("IF(id % 2 = 0, 0, id) AS k")
+    assert plan_keys(df, "k", workers=8, sample=0.5).sampled == 0.04
+    monkeypatch.setattr(planning, "MOST_ROWS", 600)
+    assert plan_keys(df, "k", workers=8, sample=0.5).sampled == 0.01
+    monkeypatch.setattr(planning, "_PER_WORKER", 100)
     plan = plan_keys(df, "k", workers=4, sample=0.5)
     assert plan.sampled == 0.01
     assert plan.keys[0].key == "0"

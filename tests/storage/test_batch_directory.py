@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyarrow import fs
 
 from skewless.groupings import State
-from skewless.storage import BatchDirectory, Ledger
-from skewless.storage.batch_directory import absolute, file_of, is_uri, open_file_system
+from skewless.storage import BatchDirectory, Ledger, batch_directory
+from skewless.storage.batch_directory import absolute, file_of, is_uri, open_file_system, retry
+from skewless.storage.file_system import LocalFiles
 
 
 @pytest.fixture
@@ -68,3 +71,83 @@ def test_a_repeated_batch_after_a_long_gap_finds_its_history(tmp_path: Path) -> 
         ledger.write_source(batch, 0, State(), batch)
     states, now_ms = ledger.last_sources(State, before=50)
     assert (list(states), now_ms) == ([0], 0)
+
+
+@pytest.mark.parametrize("failures", range(5))
+def test_a_read_that_fails_is_repeated_three_times_within_a_few_seconds(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(batch_directory, "sleep", pauses.append)
+    results = iter([OSError("out of reach")] * failures + ["found"])
+
+    def read() -> str:
+        result = next(results)
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    if failures < 4:
+        assert retry(read) == "found"
+    else:
+        with pytest.raises(OSError, match="out of reach"):
+            retry(read)
+    assert pauses == [0.1, 0.5, 2.0][:failures]
+
+
+@pytest.mark.parametrize(("length", "shown"), [(300, "x" * 300), (301, "x" * 299 + "…")])
+def test_a_message_is_cut_where_it_is_too_long(length: int, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise ValueError("x" * length)
+
+    monkeypatch.setattr(batch_directory, "fs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=fail)))
+    with pytest.raises(ValueError, match=f"^{shown}$"):
+        open_file_system("nowhere://bucket")
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is done to the disk, in order: the operation, and the beginning of the name."""
+    done: list[tuple[str, str]] = []
+
+    def watched(name: str) -> Any:
+        real = getattr(LocalFiles, name)
+
+        def call(self: LocalFiles, path: str, *more: Any) -> Any:
+            done.append((name, Path(path).name.lstrip(".").partition(".")[0]))
+            return real(self, path, *more)
+
+        return call
+
+    for name in ("save", "sync", "rename", "link", "delete"):
+        monkeypatch.setattr(LocalFiles, name, watched(name))
+    return done
+
+
+def test_only_what_is_durable_waits_for_the_disk(directory: BatchDirectory, steps: list[tuple[str, str]]) -> None:
+    directory.write("batch/x", b"1")
+    assert steps == [("save", "x"), ("rename", "x")]
+    steps.clear()
+    directory.write("batch/x", b"1", durable=True)
+    assert steps == [("save", "x"), ("sync", "x"), ("rename", "x"), ("sync", "batch"), ("sync", "shared")]
+
+
+def test_the_first_to_create_a_file_wins_and_survives_a_loss_of_power(
+    directory: BatchDirectory, steps: list[tuple[str, str]]
+) -> None:
+    directory.create("batch/x", b"first")
+    written = [("save", "x"), ("sync", "x"), ("rename", "x"), ("sync", "batch"), ("sync", "shared")]
+    assert steps == [*written, ("link", "x"), ("delete", "x"), ("sync", "batch")]
+    directory.create("batch/x", b"second")
+    assert directory.read("batch/x") == b"first"
+    assert directory.names("batch") == ["x"]
+
+
+def test_where_files_have_no_second_names_the_last_to_create_one_wins(
+    directory: BatchDirectory, steps: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalFiles, "has_links", False)
+    directory.create("batch/x", b"first")
+    assert ("sync", "x") in steps
+    directory.create("batch/x", b"second")
+    assert directory.read("batch/x") == b"second"

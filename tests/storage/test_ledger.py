@@ -294,7 +294,7 @@ def test_a_flipped_byte_never_makes_another_state(position: int, flip: int) -> N
 
 
 def test_no_history_before_the_first_batch(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
-    assert ledger.last_sources(AnyState, before=0)[0] == {}
+    assert ledger.last_sources(AnyState, before=0) == ({}, 0)
     assert caplog.text == ""
     assert ledger.last_sources(AnyState, before=1)[0] == {}
     assert "no states before batch 1" in caplog.text
@@ -581,3 +581,17 @@ def test_what_differs_is_shown_in_one_order(ledger: Ledger) -> None:
     ledger.claim({**OWNER, "options": {"b": 1, "a": "é"}})
     with pytest.raises(SkewlessError, match=r'options \{"a": "é", "b": 1\} → nothing'):
         ledger.claim(OWNER)
+
+
+def test_a_hundred_batches_are_kept_beside_the_current_one(ledger: Ledger) -> None:
+    for batch in (0, 1, 100):
+        ledger.write_source(batch, 1, make_state(), 0)
+    ledger.write_source(101, 0, make_state(), 0)
+    assert ledger.batches() == [1, 100, 101]
+
+
+def test_the_clock_is_known_before_new_files_are_listed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    agreed(ledger, 2, 7, 1000)
+    monkeypatch.setattr(batch_directory.BatchDirectory, "numbered", lambda *_: {})
+    assert ledger.clock(2) is None
+    assert ledger.clock(2, must_agree=True) == 1000

@@ -143,6 +143,25 @@ def test_what_is_written_is_found_by_the_next_batch(store: StateStore) -> None:
     assert store.read(found.places.values()).schema == SCHEMA
 
 
+def test_the_latest_event_time_is_that_of_any_worker(store: StateStore) -> None:
+    for worker, latest_ms in enumerate((5, 9, None)):
+        store.commit(0, worker, manifest({}, workers=3, latest_ms=latest_ms))
+    assert before(store, 1).latest_ms == 9
+
+
+def test_fifty_batches_are_kept_before_the_one_that_is_read(store: StateStore) -> None:
+    for batch in (6, 7, 57):
+        store.commit(batch, 1, manifest({}))
+    store.commit(58, 0, manifest({}))
+    assert store.directory.batches() == [7, 57, 58]
+
+
+def test_a_batch_without_the_manifest_of_worker_0_is_incomplete(store: StateStore) -> None:
+    store.commit(0, 1, manifest({}))
+    with pytest.raises(StorageError, match="batch 0 has 0 manifests"):
+        before(store, 1)
+
+
 def test_nothing_is_written_for_nothing(store: StateStore) -> None:
     assert store.write(0, 0, {}) == {}
     assert not Path(store.uri).exists()

@@ -13,6 +13,7 @@ from skewless.hashing import mix
 from skewless.sketches.key_table import FULL, capacity_for, find_or_add, grown, make_index
 
 _NO_SALT: Final = np.uint64(0)
+_RECENT_BITS: Final = 15  # so that the recent pairs fit into the second cache of a core
 
 
 @njit(cache=True)
@@ -26,38 +27,46 @@ def _mark(
     masks: NDArray[np.uint64],
     counts: NDArray[np.int32],
     per_worker: NDArray[np.int64],
+    recent_keys: NDArray[np.uint64],
+    recent_workers: NDArray[np.int32],
     n: int,
     n_rows: int,
 ) -> tuple[int, int, int]:
     """Note the worker of each key, and count the keys of each worker; in place.
 
     A key's place is one more than its worker as long as it has one, then -1 less the row of `masks` with their bits.
+    Pairs that came recently are passed over: looking them up in a large table takes most of the time.
     Returns the position reached, the keys so far, and the rows so far.
     """
     for i in range(start, keys.size):
-        slot = find_or_add(index, seen, n, keys[i], mix(keys[i]))
+        worker, word = workers[i], mix(keys[i])
+        recent = word >> uint64(64 - _RECENT_BITS)
+        if recent_keys[recent] == keys[i] and recent_workers[recent] == worker:
+            continue
+        slot = find_or_add(index, seen, n, keys[i], word)
         if slot == FULL:
             return i, n, n_rows
-        worker = workers[i]
+        place = 0 if slot == n else places[slot]
+        needs_row = place > 0 and place != worker + 1
+        if needs_row and n_rows == counts.size:
+            return i, n, n_rows
+        recent_keys[recent], recent_workers[recent] = keys[i], worker
         if slot == n:
             n += 1
             places[slot] = worker + 1
             per_worker[worker] += 1
             continue
-        place = places[slot]
         if place == worker + 1:
             continue
-        if place > 0:
-            if n_rows == counts.size:
-                return i, n, n_rows
+        if needs_row:
             first = place - 1
             masks[n_rows, first >> 6] |= uint64(1) << uint64(first & 63)
             counts[n_rows] = 1
             n_rows += 1
             place = places[slot] = -n_rows
-        row, word, bit = -place - 1, worker >> 6, uint64(1) << uint64(worker & 63)
-        if not masks[row, word] & bit:
-            masks[row, word] |= bit
+        row, part, bit = -place - 1, worker >> 6, uint64(1) << uint64(worker & 63)
+        if not masks[row, part] & bit:
+            masks[row, part] |= bit
             counts[row] += 1
             per_worker[worker] += 1
     return keys.size, n, n_rows
@@ -83,6 +92,8 @@ class KeySpread:
         self._masks = np.zeros((self._keys.size, (n_workers + 63) // 64), dtype=np.uint64)
         self._counts = np.zeros(self._keys.size, dtype=np.int32)
         self._index = make_index(self._keys[:0], self._keys.size, _NO_SALT)
+        self._recent_keys = np.zeros(1 << _RECENT_BITS, dtype=np.uint64)
+        self._recent_workers = np.full(1 << _RECENT_BITS, -1, dtype=np.int32)
 
     def update(self, keys: NDArray[np.uint64], workers: NDArray[np.int32]) -> None:
         """Count the pairs of one batch."""
@@ -94,7 +105,7 @@ class KeySpread:
         while True:
             position, self.n_keys, self._n_rows = _mark(
                 keys, workers, position, self._index, self._keys, self._places, self._masks, self._counts,
-                self.per_worker, self.n_keys, self._n_rows,
+                self.per_worker, self._recent_keys, self._recent_workers, self.n_keys, self._n_rows,
             )  # fmt: skip
             if position == keys.size:
                 return

@@ -16,12 +16,13 @@ from skewless.errors import InputError
 from skewless.salting.join_planner import Cuts, Grid, JoinCounts, JoinType, cost, cuts_of, made, plan_grids
 from skewless.salting.plan import shortened
 from skewless.salting.salts import Salts
-from skewless.salting.saved import read_plan, write_plan
+from skewless.salting.saved import read_plan, require_types, write_plan
 from skewless.salting.slots import landings_of_salts, steer
 
 _FORMAT: Final = 1
 _SHOWN: Final = 12
 _WORTHWHILE: Final = 0.4  # overload of the busiest worker by plain hashing below which salting costs more than it gains
+_UNBOUNDED: Final = 1e9  # copies of all rows for as many workers as nobody has
 _NULL_HASH: Final = 42  # Spark's `hash` of a null
 
 
@@ -249,6 +250,7 @@ class JoinPlan:
             found = content.pop("skewless_join_plan")
             keys = tuple(JoinKey(**_tuples(key)) for key in content.pop("keys"))
             plan = cls(**_tuples(content), keys=keys)
+            require_types(replace(plan, max_copies=min(plan.max_copies, _UNBOUNDED)))  # it may be infinite
             is_sound = found == _FORMAT and plan._is_sound
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(
@@ -267,6 +269,7 @@ class JoinPlan:
             self.how in get_args(JoinType)
             and self.cuts in {cuts_of(self.how, has_condition=condition) for condition in (False, True)}
             and isinstance(self.workers, int)
+            and self.max_copies >= 0
             and all(len(rows) == self.workers > 0 for rows in others)
             and len({key.hash for key in self.keys}) == len(self.keys)
             and all(_is_sound_key(key, self.cuts) for key in self.keys)
@@ -372,6 +375,7 @@ def _is_sound_key(key: JoinKey, cuts: Cuts) -> bool:
         and (cuts != "right" or len(key.left_shares) == 1)
         and (cuts != "left" or len(key.right_shares) == 1)
         and min(key.left, key.right) >= 0
+        and all(-(1 << 63) <= hashed < 1 << 63 for hashed in (key.hash, key.key_hash))
     )
 
 

@@ -222,7 +222,7 @@ def _equal_cells(
         for r in range(1, most_left + 1)
         for c in range(1, min(most_right, most // r) + 1)
         if (copies := right * (r - 1) + left * (c - 1)) <= budget
-    ) or [(0.0, 1, 1)]
+    )
 
     def size(r: int, c: int) -> float:
         return float(cost(left / r, right / c, how))

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from skewless.errors import InputError
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.salts import Salts
-from skewless.salting.saved import read_plan, write_plan
+from skewless.salting.saved import read_plan, require_types, write_plan
 from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
+from skewless.salting.variety import ones_of, varieties_of
 
 _FORMAT: Final = 2
 _SHOWN: Final = 12
@@ -172,6 +173,11 @@ class Plan:
         """The keys that are not simply at home."""
         return tuple(key for key, home in zip(self.keys, self._homes.tolist(), strict=True) if key.workers != (home,))
 
+    @property
+    def cut(self) -> tuple[PlannedKey, ...]:
+        """The keys of more than one worker."""
+        return tuple(key for key in self.keys if len(key.workers) > 1)
+
     def table(self) -> pa.RecordBatch:
         """Return the keys that are not at home as rows look them up."""
         return table_of(((key.hash, key.workers, key.shares) for key in self.moved), self.workers)
@@ -183,9 +189,26 @@ class Plan:
 
     def varies(self, columns: Collection[str]) -> bool:
         """Whether the content of rows with these columns is enough to choose evenly among pieces of a key."""
-        cut = [key for key in self.keys if len(key.workers) > 1]
         is_known = bool(self.content) and set(self.content) <= set(columns)
-        return is_known and all(key.variety >= VARIETY * len(key.workers) for key in cut)
+        return is_known and all(key.variety >= VARIETY * len(key.workers) for key in self.cut)
+
+    def with_varieties(self, hashes: NDArray[np.int64], content: NDArray[Any]) -> Plan:
+        """Return the plan with the varieties of its keys as some rows have them.
+
+        Parameters
+        ----------
+        hashes : array of int
+            Spark's `xxhash64` of the key of each row.
+        content : array of int
+            Bits of a hash of its content.
+        """
+        keys = []
+        for key in self.keys:
+            own = content[hashes == key.hash]
+            groups = np.zeros(own.size, np.int64)
+            (variety,) = varieties_of(np.array([own.size]), ones_of(groups, own, 1)).tolist() if own.size else (0.0,)
+            keys.append(replace(key, variety=variety))
+        return replace(self, keys=tuple(keys))
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
@@ -205,10 +228,13 @@ class Plan:
             )
             tuples = {name: tuple(content[name]) for name in ("totals", "content")}
             plan = cls(**{**content, **tuples}, keys=keys)
+            require_types(plan)
             is_sound = found == _FORMAT and len(plan.totals) == plan.workers > 0 and 0 < plan.sampled <= 1
+            is_sound &= plan.salt is None or 0 <= plan.salt < 1 << 64
             for key in keys:
                 is_sound &= len(key.workers) == len(key.shares) > 0 and min(key.shares) >= 0 < sum(key.shares)
                 is_sound &= all(0 <= worker < plan.workers for worker in key.workers)
+                is_sound &= -(1 << 63) <= key.hash < 1 << 63 and -(1 << 31) <= key.spark_hash < 1 << 31
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"this is not a plan: {error}", hint="make one with plan_keys(…).save(path)") from error
         if not is_sound:

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from skewless.salting.plan import Plan, PlannedKey
 from skewless.salting.planning_task import Task, named_keys
-
-BITS: Final = 8
-"""Bits of a hash of a row's content by which the variety of a key is estimated."""
+from skewless.salting.variety import BITS, ones_of, varieties_of
 
 _KEY: Final = [("hash", pa.int64()), ("spark_hash", pa.int32()), ("name", pa.binary()), ("source", pa.int32())]
 SAMPLED: Final = pa.schema([*_KEY, ("content", pa.uint8())])
 """A sampled row: Spark's `xxhash64` and `hash` of its key, the key as text, the number of its source (from 1), and some
-bits of a hash of the row's content."""
+bits of a hash of the row's content, which may be missing."""
 COUNTED: Final = pa.schema([*_KEY, ("rows", pa.int64()), ("ones", pa.list_(pa.int64()))])
 """A counted key: the same, its rows, and how many of these have each of the bits."""
 
@@ -73,8 +71,8 @@ class PlanTask:
         return plan.levelled(loads, self.task.pieces(loads))
 
     def _counted(self, batches: Iterable[pa.RecordBatch], kept: _Kept) -> Iterator[pa.RecordBatch]:
-        schema = COUNTED if self.task.sampled == 1 else SAMPLED
         for batch in batches:
+            schema = COUNTED if self.task.sampled == 1 else pa.schema([*SAMPLED][: batch.num_columns])
             rows = pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema)
             ids = pa.array(self._identified(rows))
             kept.add(rows.append_column("id", ids))
@@ -125,16 +123,23 @@ class _Kept:
         if not self._tables:
             return {}
         table = pa.concat_tables(self._tables)
-        own = table.filter(pa.array(np.isin(table["id"].to_numpy(), ids.view(np.int64))))
-        numbers, first, groups = np.unique(own["id"].to_numpy(), return_index=True, return_inverse=True)
-        if "rows" in own.column_names:
-            rows = own["rows"].to_numpy()[first]
-            ones = np.array([own["ones"][int(row)].as_py() or [0] * BITS for row in first]).reshape(-1, BITS)
-        else:
+        numbers = ids.view(np.int64)
+        groups = pc.index_in(table["id"], pa.array(numbers)).fill_null(-1).to_numpy()
+        at = np.flatnonzero(groups >= 0)
+        groups = groups[at]
+        first = np.full(numbers.size, -1)
+        first[groups[::-1]] = at[::-1]
+        is_known = first >= 0
+        if "rows" in table.column_names:
+            ones = np.array([table["ones"][int(row)].as_py() or [0] * BITS for row in first[is_known]])
+            varieties = varieties_of(table["rows"].to_numpy()[first[is_known]], ones.reshape(-1, BITS))
+        elif "content" in table.column_names:
             rows = np.bincount(groups, minlength=numbers.size)
-            ones = ones_of(groups, own["content"].to_numpy(), numbers.size)
-        varieties = varieties_of(rows, ones)
-        keys = own.select(["hash", "spark_hash", "name"]).take(first).to_pylist()
+            ones = ones_of(groups, table["content"].to_numpy()[at], numbers.size)
+            varieties = varieties_of(rows, ones)[is_known]
+        else:
+            varieties = np.zeros(int(is_known.sum()))
+        keys = table.select(["hash", "spark_hash", "name"]).take(first[is_known]).to_pylist()
         return {
             number: {
                 "key": (key["name"] or b"").decode(errors="replace"),
@@ -142,34 +147,5 @@ class _Kept:
                 "spark_hash": key["spark_hash"],
                 "variety": variety,
             }
-            for number, key, variety in zip(numbers.tolist(), keys, varieties.tolist(), strict=True)
+            for number, key, variety in zip(numbers[is_known].tolist(), keys, varieties.tolist(), strict=True)
         }
-
-
-def ones_of(groups: NDArray[Any], content: NDArray[Any], n_groups: int) -> NDArray[np.float64]:
-    """Count the rows of each group that have each of the bits, from the highest on.
-
-    >>> ones_of(np.array([0, 0, 1]), np.array([3, 1, 0]), 2)[:, -2:].tolist()
-    [[1.0, 2.0], [0.0, 0.0]]
-    """
-    bits = np.unpackbits(content.astype(np.uint8)[:, None], axis=1)
-    return np.stack([np.bincount(groups, bits[:, bit], n_groups) for bit in range(BITS)], axis=1)
-
-
-def varieties_of(rows: NDArray[Any], ones: NDArray[Any]) -> NDArray[np.float64]:
-    """Estimate how many different contents there are, all being equally frequent, from the bits of their hashes.
-
-    A bit is a random sign for each content. The sum of the signs of all rows, squared, is on average the sum of the
-    squares of how often each content occurs.
-
-    >>> varieties_of(np.array([1000, 1000]), np.array([[480, 510, 505], [1000, 0, 0]])).tolist()
-    [1000.0, 1.0]
-
-    Reference
-    ---------
-    N. Alon, Y. Matias, M. Szegedy, *The Space Complexity of Approximating the Frequency Moments* (1996). Deviations:
-    signs are bits of one hash; the mean of few sums, not a median of means.
-    """
-    squares = ((rows[:, None] - 2.0 * ones) ** 2).mean(axis=1)
-    varieties: NDArray[np.float64] = rows.astype(np.float64) ** 2 / np.maximum(squares, np.maximum(rows, 1))
-    return varieties

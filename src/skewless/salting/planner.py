@@ -179,8 +179,10 @@ class _Board:
         self._cut_on: list[dict[int, None]] = [{} for _ in range(n_workers)]  # keys of which a worker has a piece
         placed = {} if previous is None else self._placed(previous, n_workers)
         for key in np.argsort(-of.loads, kind="stable").tolist():
-            pieces = placed.get(key, {self._homes[key]: 0.0})
-            if len(pieces) == 1:
+            pieces = placed.get(key)
+            if pieces is None:
+                self._whole[self._homes[key]][key] = self._loads[key]
+            elif len(pieces) == 1:
                 self._whole[next(iter(pieces))][key] = self._loads[key]
             else:
                 self._cut[key] = pieces
@@ -245,13 +247,18 @@ class _Board:
 
     def flow(self) -> None:
         """Bring workers to their targets as far as the sizes of pieces alone can."""
+        closed: set[int] = set()
         for worker in sorted(range(len(self.room)), key=self.room.__getitem__):
-            self._flow_from(worker)
+            if worker not in closed:
+                self._flow_from(worker, closed)
 
-    def _flow_from(self, giver: int) -> bool:
-        """Let load flow from a worker to those with room, as far as pieces connect them; whether it suffices."""
+    def _flow_from(self, giver: int, closed: set[int]) -> bool:
+        """Let load flow from a worker to those with room, as far as pieces connect them; whether it suffices.
+
+        If not, the workers that it reaches are added to `closed`: what flows between others never opens a way out.
+        """
         while self.room[giver] < -self.tiny:
-            path = self._path(giver)
+            path = self._path(giver, closed=closed)
             if path is None:
                 return False
             taker = path[-1][2]
@@ -267,10 +274,13 @@ class _Board:
             self._shift(giver, taker, share)
         return True
 
-    def _path(self, giver: int, taker: int | None = None) -> list[tuple[int, int, int]] | None:
+    def _path(
+        self, giver: int, taker: int | None = None, *, closed: set[int] | None = None
+    ) -> list[tuple[int, int, int]] | None:
         """Return the pieces (key, from, to) along which load can flow to the nearest worker with room.
 
-        With a `taker` the path leads there, and may use empty pieces.
+        With a `taker` the path leads there, and may use empty pieces. If there is none, `closed` gets all workers that
+        were reached.
         """
         before: dict[int, tuple[int, int]] = {}
         queue, passed = deque([giver]), set()
@@ -291,21 +301,24 @@ class _Board:
                     if other != giver and other not in before:
                         before[other] = (key, worker)
                         queue.append(other)
+        if closed is not None:
+            closed.update(before, [giver])
         return None
 
     def level(self, slack: float) -> None:
         """Cut and move keys until no worker is overloaded, or nothing helps."""
         stuck: set[int] = set()
+        least = np.minimum(-slack * self.targets, -self.tiny).tolist()  # room of a worker that may stay as it is
         while True:
             over = [
                 worker
-                for worker, room in enumerate(self.room)
-                if -room > max(slack * self.targets[worker], self.tiny) and worker not in stuck
+                for worker, (room, enough) in enumerate(zip(self.room, least, strict=True))
+                if room < enough and worker not in stuck
             ]
             if not over:
                 return
             giver = min(over, key=self.room.__getitem__)
-            if self._flow_from(giver):
+            if self._flow_from(giver, set()):
                 continue
             taker = max(range(len(self.room)), key=self.room.__getitem__)
             share = min(-self.room[giver], self.room[taker])

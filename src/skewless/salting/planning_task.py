@@ -149,8 +149,11 @@ class Counter:
     def _merge(self) -> None:
         hashes = np.concatenate([self._hashes, *(hashes for hashes, _ in self._pending)])
         rows = np.concatenate([self._rows, *(rows for _, rows in self._pending)])
-        self._hashes, groups = np.unique(hashes, return_inverse=True)
-        self._rows = np.bincount(groups, rows, self._hashes.size).astype(np.int64)
+        if (rows == 1).all():  # NumPy sorts numbers several times as fast as it ranks them
+            self._hashes, self._rows = np.unique(hashes, return_counts=True)
+        else:
+            self._hashes, groups = np.unique(hashes, return_inverse=True)
+            self._rows = np.bincount(groups, rows, self._hashes.size).astype(np.int64)
         self._pending, self._n_pending = [], 0
         if self._hashes.size > _MOST_KEYS:
             order = np.argsort(-self._rows, kind="stable")
@@ -162,7 +165,15 @@ class Counter:
     def largest(self, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Return the largest keys and their rows."""
         self._merge()
-        top = np.lexsort((self._hashes.view(np.int64), -self._rows))[:n]
+        ids, rows = self._hashes.view(np.int64), self._rows
+        if 0 < n < rows.size:  # most keys of a sample have a row: of those that tie for the last places, the smallest
+            least = np.partition(rows, -n)[-n]
+            above, ties = np.flatnonzero(rows > least), np.flatnonzero(rows == least)
+            ties = ties[np.argpartition(ids[ties], n - above.size - 1)[: n - above.size]]
+            kept = np.concatenate([above, ties])
+        else:
+            kept = np.arange(min(n, rows.size))
+        top = kept[np.lexsort((ids[kept], -rows[kept]))]
         return self._hashes[top], self._rows[top]
 
     def totals(self) -> NDArray[Any]:

@@ -34,16 +34,14 @@ class Loop(NamedTuple):
     waited: NDArray[np.int64]
     """How long each source has waited for room in a queue."""
     rounds: NDArray[np.int64]
-    """When the last source emitted its tuple of a round, which is one of each source; in a ring."""
+    """When the last source emitted its tuple of a round, one of each source; in a ring, whose times only grow."""
 
 
 class Turn(NamedTuple):
-    """Whose turn it is (no source is -1), since when, and how far the slowest sources are, and how many these are."""
+    """Whose turn it is (no source is -1), and since when."""
 
     source: int
     asked: int
-    slowest: int
-    n_slowest: int
 
 
 @njit(cache=True)
@@ -51,9 +49,8 @@ def next_turn(arrivals: Any, first: int, end: int, last: bool, loop: Loop) -> Tu
     """Return the source that asks first for its next tuple, of those that are not too far ahead."""
     n_sources, n_places = loop.ready.size, loop.slots.shape[1]
     slowest = loop.heads.min()
-    chosen, asked, n_slowest = -1, 0, 0
+    chosen, asked = -1, 0
     for source in range(n_sources):
-        n_slowest += loop.heads[source] == slowest
         number = loop.heads[source] * n_sources + source
         if loop.heads[source] >= slowest + n_places or (last and number >= end):
             continue
@@ -64,7 +61,7 @@ def next_turn(arrivals: Any, first: int, end: int, last: bool, loop: Loop) -> Tu
             time = max(time, arrivals[number - first])
         if chosen < 0 or time < asked:
             chosen, asked = source, time
-    return Turn(chosen, asked, slowest, n_slowest)
+    return Turn(chosen, asked)
 
 
 @njit(cache=True)
@@ -95,8 +92,6 @@ def emit(
         loop.waited[source] += sent - asked
         this_round = loop.heads[source] % loop.rounds.size
         loop.rounds[this_round] = max(loop.rounds[this_round], sent)
-        if loop.heads[source] == turn.slowest and turn.n_slowest == 1:  # the round is over, and another may begin
-            loop.rounds[(turn.slowest + n_places) % loop.rounds.size] = 0
         loop.heads[source] += 1
         loop.ready[source] = sent
         latency = done - (arrivals[number - first] if arrivals.size else asked)

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.salting.join_planner import JoinType, cost, costs_of_others
-from skewless.salting.plan_task import BITS, ones_of, varieties_of
 from skewless.salting.slots import landings_of_salts
+from skewless.salting.variety import BITS, ones_of, varieties_of
 from skewless.spark.join_sides import Side
 from skewless.spark.merge import quoted
 from skewless.spark.plan_exchange import content_columns, content_hash

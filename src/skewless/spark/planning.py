@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,21 +14,28 @@ from pyspark.sql.types import BinaryType, DataType
 import skewless.errors
 import skewless.masking
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
-from skewless.salting import owners, plan_task, planner, planning_task, salts, saved, slots, table
+from skewless.salting import owners, plan_task, planner, planning_task, salts, saved, slots, table, variety
 from skewless.salting import plan as plans
-from skewless.salting.plan import Plan
-from skewless.salting.plan_task import BITS, PlanTask
+from skewless.salting.plan import VARIETY, Plan
+from skewless.salting.plan_task import PlanTask
 from skewless.salting.planning_task import Task
+from skewless.salting.variety import BITS
 from skewless.spark.columns import require_column, require_keys, shuffle_partitions
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
 from skewless.spark.physical_plan import printed_plan
 from skewless.spark.plan_exchange import content_columns, content_hash, exchanged
 from skewless.spark.salted_exchange import HASH
-from skewless.spark.sampling import SAMPLE, affordable, rows_of_inputs, sampled
+from skewless.spark.sampling import MOST_ROWS, SAMPLE, affordable, is_read_with_ease, rows_of_inputs, sampled
 from skewless.spark.versions import is_dataframe, to_table
 
 _MOST_WORKERS: Final = 1 << 16
+_SPARK_HASH: Final = "spark_hash"
+_LOOKED_AT: Final = 4  # rows of a cut key for each that has to have another content
+_SPREAD: Final = 0.5  # of the rows of cut keys that are met, how many are looked at
+_PLENTY: Final = 1 << 20  # sampled rows that are enough…
+_PER_WORKER: Final = 1 << 14  # … unless these are fewer for each worker: its load is then known to 0.8 %
+_LARGE: Final = 1 << 24  # rows, at most, of which a column more takes longer than another job
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
@@ -43,6 +50,7 @@ for _module in (
     saved,
     slots,
     table,
+    variety,
     plans,
 ):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
@@ -143,32 +151,63 @@ def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: flo
 
 def own_plan(df: DataFrame, keys: Sequence[str], task: Task, learning: Learning, seed: int) -> Plan:
     """Return the plan at hand for the workers of a task, or make one now."""
-    if isinstance(learning.teacher, Plan):
-        return learning.teacher.for_workers(task.workers, task.salt)
-    return plan_now(df if learning.teacher is None else learning.teacher, keys, task, learning.sample, seed)
+    plan = learning.teacher
+    if isinstance(plan, Plan):
+        if not task.tolerated:
+            return plan.for_workers(task.workers, task.salt)
+        _, known = plan.known(task.workers, task.salt)  # a plan cuts keys that this task may leave whole
+        return replace(plan, salt=task.salt).levelled(known, task.pieces(known))
+    return plan_now(df if plan is None else plan, keys, task, learning.sample, seed)
 
 
 def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed: int) -> Plan:
-    """Count the keys of a batch DataFrame now, and plan as a task says."""
+    """Count the keys of a batch DataFrame now, and plan as a task says.
+
+    The content of rows matters only where keys are cut, so nothing but the key columns is sampled if it can be looked
+    at afterwards.
+    """
     name = sf.concat_ws(" | ", *(key_text(df.schema[key].dataType, sf.col(quoted(key))) for key in keys))
-    content = content_columns(df, keys)
     columns = {
         HASH: key_hash(df, keys),
-        "spark_hash": sf.hash(*identified(df, keys)),
+        _SPARK_HASH: sf.hash(*identified(df, keys)),
         "name": name.cast("binary"),
         "source": sf.spark_partition_id() + 1,
-        # what is alike where there are no columns has no variety
-        "content": content_hash(seed, content).bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint"),
     }
+    content = content_columns(df, keys)
+    bits = content_hash(seed, content).bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint")
+    at_once = True
     if sample < 1:
-        sample = affordable(rows_of_inputs(printed_plan(df, "cost")), sample)
+        text = printed_plan(df, "cost")
+        rows = rows_of_inputs(text)
+        most = min(MOST_ROWS, max(_PLENTY, _PER_WORKER * task.workers))
+        sample = affordable(rows, sample, most=most)
+        at_once = max(rows, default=0) < _LARGE or not is_read_with_ease(text)
+    if at_once:  # what is alike where there are no columns has no variety
+        columns["content"] = bits
     planning = PlanTask(columns=_columns(df, keys), content=tuple(content), task=replace(task, sampled=sample))
     if sample < 1:
-        return planning.plan(to_table(sampled(df, columns, sample, seed)).to_batches())
+        plan = planning.plan(to_table(sampled(df, columns, sample, seed)).to_batches())
+        return plan if at_once else _with_varieties(plan, df, columns, bits, seed)
     counted = _counted_keys(df.select(*(column.alias(name) for name, column in columns.items())))
     planned = counted.repartition(1).mapInArrow(planning, "plan string").first()
     # no task runs where Spark knows that there are no rows
     return planning.plan([]) if planned is None else Plan.from_json(planned["plan"])
+
+
+def _with_varieties(plan: Plan, df: DataFrame, columns: Mapping[str, Column], bits: Column, seed: int) -> Plan:
+    """Return a plan with the varieties of cut keys, by the first rows of these that Spark finds.
+
+    One in two of them is taken, so that they are not all neighbours. If they misled, pieces would be uneven, no more.
+    """
+    cut = plan.cut
+    if not cut or not plan.content:
+        return plan
+    wanted = _LOOKED_AT * VARIETY * sum(len(key.workers) for key in cut)
+    hashes = ", ".join(str(key.spark_hash) for key in cut)
+    found = df.select(columns[HASH].alias(HASH), columns[_SPARK_HASH].alias(_SPARK_HASH), bits.alias("content"))
+    own = found.where(f"{_SPARK_HASH} IN ({hashes})").sample(_SPREAD, seed).limit(wanted)
+    table = to_table(own)
+    return plan.with_varieties(table[HASH].to_numpy(), table["content"].to_numpy())
 
 
 def _counted_keys(rows: DataFrame) -> DataFrame:

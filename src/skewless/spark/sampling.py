@@ -9,18 +9,24 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 
+from skewless.spark.physical_plan import parse_plan
+
 SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
 
 NEARLY_ALL: Final = 0.5
 """Fraction of the rows from which on all of them can be taken."""
 
-_MOST_ROWS: Final = 1 << 22  # that a sample should have: some 100 MB
+MOST_ROWS: Final = 1 << 22
+"""Rows that a sample should have at most: some 100 MB."""
+
 _LEAST_BYTES: Final = 8  # of a row, where Spark knows the size of an input only
 _NODE: Final = re.compile(
     r"([ :+-]*).*\bStatistics\(sizeInBytes=([\d.E+]+) ([KMGTPE]?)i?B(?:, rowCount=([\d.E+]+))?", re.DOTALL
 )
 _UNITS: Final = " KMGTPE"
+_CACHED: Final = "InMemoryTableScan"
+_READ: Final = ("FileScan", "BatchScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union")
 _UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
 
 
@@ -42,7 +48,7 @@ def sampled(df: DataFrame, columns: Mapping[str, Column], sample: float, seed: i
     return rows.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int = 0) -> float:
+def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int = 0, most: int = MOST_ROWS) -> float:
     """Return the fraction of the rows to sample: what was asked for, or less of an input that is very large.
 
     The precision of a sample depends on its size, not on that of the input.
@@ -57,6 +63,8 @@ def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int
         Rows that the sample should have: of small inputs, more is sampled.
     few : int
         Rows of an input that are all sampled, which spares a second look at them.
+    most : int
+        Rows that the sample should have at most.
 
     >>> affordable([4e8], 0.02), affordable([1000.0], 0.02, wanted=100), affordable([1000.0, 0.0], 0.02, wanted=100)
     (0.01048576, 0.1, 0.02)
@@ -67,7 +75,33 @@ def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int
     if all(inputs) and rows <= few:
         return 1.0
     larger = wanted / rows if all(inputs) else 0.0
-    return min(max(sample, larger if larger < NEARLY_ALL else 1.0), _MOST_ROWS / rows)
+    return min(max(sample, larger if larger < NEARLY_ALL else 1.0), most / rows)
+
+
+def is_read_with_ease(text: str) -> bool:
+    """Whether rows come straight from files or from memory, so that reading some of them again costs little.
+
+    Parameters
+    ----------
+    text : str
+        What `DataFrame.explain(mode="cost")` prints.
+
+    >>> is_read_with_ease('''== Physical Plan ==
+    ... *(1) Filter isnotnull(a#1)
+    ... +- InMemoryTableScan [a#1]
+    ...       +- InMemoryRelation [a#1], StorageLevel(disk, memory)
+    ...             +- Exchange RoundRobinPartitioning(4)''')
+    True
+    >>> is_read_with_ease('''== Physical Plan ==
+    ... *(2) HashAggregate(keys=[a#1], functions=[])
+    ... +- Exchange hashpartitioning(a#1, 200)''')
+    False
+    """
+    plan = parse_plan(text)
+    cached = {below for node, name in enumerate(plan.nodes) if name.startswith(_CACHED) for below in plan.below(node)}
+    return bool(plan.nodes) and all(
+        name.startswith((_CACHED, *_READ)) for node, name in enumerate(plan.nodes) if node not in cached
+    )
 
 
 def rows_of_inputs(text: str) -> list[float]:

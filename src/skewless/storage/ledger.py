@@ -140,9 +140,10 @@ class Ledger:
             history; with `must_agree`, reading is retried for some seconds and then fails. A broken file is broken
             for all readers, a directory out of reach is not.
         """
-        return self._last_states(kind, before, must_agree=must_agree)[:2]
+        found = self._last_states(kind, before, must_agree=must_agree)
+        return ({}, 0) if found is None else found[:2]
 
-    def _last_states(self, kind: type[S], before: int, *, must_agree: bool) -> tuple[dict[int, S], int, int]:
+    def _last_states(self, kind: type[S], before: int, *, must_agree: bool) -> tuple[dict[int, S], int, int] | None:
         """Return the states and the clock of the last earlier batch that has any, and its number."""
         try:
             batches = retry(self.batches) if must_agree else self.batches()
@@ -152,11 +153,11 @@ class Ledger:
             _log.warning("%s", error)
             batches = []
         for batch in reversed(batches):
-            if batch < before and (left := self._states(batch, kind, must_agree=must_agree))[0]:
+            if batch < before and (left := self._states(batch, kind, must_agree=must_agree)) is not None:
                 return *left, batch
         if before > 0:
             _log.warning("ledger %s: no states before batch %d, routing starts without history", self.uri, before)
-        return {}, 0, 0
+        return None
 
     def last_plan(
         self, kind: type[S], *, before: int, must_agree: bool = False
@@ -172,8 +173,11 @@ class Ledger:
         must_agree : bool
             As in `last_sources`.
         """
-        left, now_ms, batch = self._last_states(kind, before, must_agree=must_agree)
-        return (left[0], now_ms, self.read_workers(batch)) if 0 in left else None
+        found = self._last_states(kind, before, must_agree=must_agree)
+        if found is None or 0 not in found[0]:
+            return None
+        states, now_ms, batch = found
+        return states[0], now_ms, self.read_workers(batch)
 
     def agree_on_plan(self, batch: int, state: S, now_ms: int) -> S:
         """Keep the state with which a batch is planned, and return the one that is kept: that of the first attempt.
@@ -270,8 +274,8 @@ class Ledger:
         except FAILURES as error:
             raise StorageError(f"cannot read the ledger {self.uri}: {error}", subject="ledger") from error
 
-    def _states(self, batch: int, kind: type[S], *, must_agree: bool) -> tuple[dict[int, S], int]:
-        """Return the states that have the batch's clock: those with an older one were left by an earlier run."""
+    def _states(self, batch: int, kind: type[S], *, must_agree: bool) -> tuple[dict[int, S], int] | None:
+        """Return the states that have the batch's clock, and it: those with an older one are of an earlier run."""
 
         def read() -> dict[int, bytes]:
             files = self.directory.numbered(batch, "source-", ".npz")
@@ -284,15 +288,17 @@ class Ledger:
                 problem = f"cannot read the ledger {self.uri}, batch {batch}: {error}"
                 raise StorageError(problem, subject="ledger") from error
             _log.warning("ledger %s: cannot read the states of batch %d: %s", self.uri, batch, error)
-            return {}, 0
+            return None
         try:
             saved = {source: unpack(content) for source, content in contents.items()}
             clocks = {source: int(arrays.pop(_CLOCK)) for source, arrays in saved.items()}
             states = {source: kind.of_arrays(arrays) for source, arrays in saved.items()}
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and none of it may fail a task
             _log.warning("ledger %s: the states of batch %d are broken: %s", self.uri, batch, error)
-            return {}, 0
-        now_ms = max(clocks.values(), default=0)
+            return None
+        if not clocks:
+            return None
+        now_ms = max(clocks.values())
         return {source: state for source, state in states.items() if clocks[source] == now_ms}, now_ms
 
     def _clock(self, path: str) -> int | None:
