@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naive.closed_loop import keep_in_flight as naive_keep_in_flight
-from skewless.experiments.dstream.closed_loop import CHUNK, GROUPINGS, closed_loop, grouping_of, keep_in_flight
+from skewless.experiments.dstream.closed_loop import CHUNK, GROUPINGS, Flight, closed_loop, grouping_of, keep_in_flight
 from skewless.experiments.dstream.hot_key_changes import run, share_within, swing, totals
 from skewless.experiments.rows import Rows
 from skewless.streams.arrivals import SECOND
@@ -23,7 +23,7 @@ from skewless.streams.arrivals import SECOND
 def test_the_kernel_agrees_with_its_naive_twin_also_in_two_parts(
     workers: list[int], service: int, in_flight: int, cut: int
 ) -> None:
-    free_at, flight = np.zeros(4, dtype=np.int64), np.zeros(in_flight, dtype=np.int64)
+    free_at, flight = np.zeros(4, dtype=np.int64), Flight.of(in_flight)
     parts = [
         keep_in_flight(np.array(part, dtype=np.int32), service, free_at, flight)
         for part in (workers[:cut], workers[cut:])

@@ -1,4 +1,4 @@
-"""Figure 9: the five real data sets, or their stand-ins, on 10 workers from 5 sources."""
+"""Figure 9: the five real data sets, or their stand-ins, on 10 workers from 5 spouts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ ALIKE: Final = ("twitter-ticker", "wikipedia-pageviews", "wikipedia-pageviews-by
 MERGE_MS: Final = (0.5, 1.0, 2.0, 5.0)
 """What it costs to merge a partial, of which the paper says nothing: from half a tuple to five."""
 STREAMS: Final = (ELECTION, ALIKE[0], CLICKS, *ALIKE[1:])
+_KG_BEST: Final = f"{CLICKS}: KG does better than PKG and DKG, where a partial costs as much as {MERGE_MS[-1]:g} tuples"
 
 
 def points(preset: Preset) -> Iterator[Point]:
@@ -52,8 +53,7 @@ def expect(rows: Rows) -> Iterator[Check]:
     dear = rows.where(data=STAND_IN, merge_ms=MERGE_MS[-1])
     clicks = dear.by("grouping", "value", stream=CLICKS, metric="throughput")
     best = max(clicks["partial_key"], clicks[DKG])
-    what = f"{CLICKS}: KG does better than PKG and DKG, where a partial costs as much as {MERGE_MS[-1]:g} tuples"
-    yield within(what, clicks["key"] / best, least=1.0)
+    yield within(_KG_BEST, clicks["key"] / best, least=1.0)
 
 
 def compare(rows: Rows) -> Iterator[Number]:
@@ -88,5 +88,6 @@ EXPERIMENTS: Final = {
             for stream in STREAMS
         ),
         source="section 5.3, Figure 9",
+        full_only=frozenset({_KG_BEST}),  # 20,000 tuples are too few
     )
 }

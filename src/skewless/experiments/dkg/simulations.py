@@ -2,12 +2,12 @@
 
 A closed loop, as the authors' topology is one: it has no acknowledgements and no limit of pending tuples
 (LoadBalancerTopology.java), so that the bounded queues of Storm, 1,024 tuples each, hold back the splitters that route.
-There are ten of them (Application.java), fed by the spouts in turn. A tuple costs a worker 1/951.1 s, a millisecond of
-sleep and its overhead: so Table 3 has it for ten workers in perfect balance. The spouts deliver no more than 10,000
-tuples a second, or more workers would speed up shuffle grouping, which they do not (Figure 12). A stream with fewer
-tuples than the paper's takes the same time: they come more slowly, cost more, and queues hold fewer. So a tuple stands
-for several, and dynamic key grouping, which goes by the clock, has as much time to learn. *Latency* is that of section
-4.7: the time from the first to the last output.
+There are ten of them (Application.java), to which five spouts (sections 5.3 and 5.4) deal the stream. A tuple costs a
+worker 1/951.1 s, a millisecond of sleep and its overhead: so Table 3 has it for ten workers in perfect balance. The
+spouts deliver no more than 10,000 tuples a second, or more workers would speed up shuffle grouping, which they do not
+(Figure 12). A stream with fewer tuples than the paper's takes the same time: they come more slowly, cost more, and
+queues hold fewer. So a tuple stands for several, and dynamic key grouping, which goes by the clock, has as much time to
+learn. *Latency* is that of section 4.7: the time from the first to the last output.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from skewless.experiments.base import SIMULATED
 from skewless.experiments.dkg.recorded_streams import RecordedStream, recorded_stream
+from skewless.experiments.dkg.spouts import FromSpouts
 from skewless.experiments.rows import Row, Rows
 from skewless.groupings import Grouping, make_grouping
 from skewless.simulation import FIRST_TUPLES, Merging, Result, Simulation, simulate
@@ -57,6 +58,10 @@ _QUEUE: Final = 1_024
 tuples that a splitter sends at once, of which the paper says nothing. So a queue holds at least as many tuples."""
 ROUTERS: Final = 10
 """Splitters, in the authors' code."""
+SPOUTS: Final = 5
+"""Sections 5.3 and 5.4."""
+SEEDS: Final = 9
+"""Runs of DKG in full size: when each router gives the hot key another worker is chance, and decides a tenth."""
 _LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping
 
 
@@ -76,6 +81,7 @@ def run(
     grouping: str,
     workers: int = 10,
     sources: int = ROUTERS,
+    spouts: int = SPOUTS,
     queue: int = _QUEUE,
     tuples: int | None,
     published: int | None = None,
@@ -87,8 +93,9 @@ def run(
 ) -> Iterator[Row]:
     """Route a stream; return a row for each metric, its median over the seeds.
 
-    The stream stands for one of `published` tuples, by default for as many as it has. The median, as a mean would be
-    unfair to partial key grouping: in a tenth of all cases the two choices of the hottest key are the same worker.
+    The stream stands for one of `published` tuples, by default for as many as it has. `sources` are the routers, to
+    which `spouts` deal the stream. The median, as a mean would be unfair to partial key grouping: in a tenth of all
+    cases the two choices of the hottest key are the same worker.
     """
     source = _stream(stream, data)
     n_tuples = source.length(tuples)
@@ -98,7 +105,7 @@ def run(
         simulate(
             Simulation(
                 chosen,
-                source,
+                FromSpouts(stream=source, spouts=spouts, routers=sources),
                 sources=sources,
                 service_ms=1_000 / _SERVED * each_stands_for,
                 rate=max(1, round(_RATE / each_stands_for)),
@@ -120,6 +127,7 @@ def run(
             **settings,
             "queue": queue,
             "merge_ms": merge_ms,
+            "spouts": spouts,
             "tuples": n_tuples,
             "seeds": seeds,
             "first_seed": first_seed,

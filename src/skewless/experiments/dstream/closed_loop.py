@@ -62,29 +62,42 @@ class Chunk(NamedTuple):
     done: NDArray[np.int64]
 
 
+class Flight(NamedTuple):
+    """The tuples in flight. As all tuples take the same time, times are whole multiples of it: ticks."""
+
+    now: NDArray[np.int64]
+    """The tick at which the first of them is done; one number."""
+    due: NDArray[np.int64]
+    """How many are done at each tick from `now` on, in a ring: no queue is longer than what is in flight."""
+
+    @classmethod
+    def of(cls, n: int) -> Flight:
+        """Return n tuples that are done at once."""
+        due = np.zeros(n + 1, dtype=np.int64)
+        due[0] = n
+        return cls(np.zeros(1, dtype=np.int64), due)
+
+
 @njit(cache=True)
-def keep_in_flight(workers: Any, service: int, free_at: Any, flight: Any) -> Any:
+def keep_in_flight(workers: Any, service: int, free_at: Any, flight: Flight) -> Any:
     """Emit each tuple when the first of those in flight is done; its worker serves first in, first out.
 
-    `flight` is a heap of the times at which the tuples in flight are done. It and `free_at` are changed in place.
-    Returns when tuples were emitted and when they were done.
+    `flight` and `free_at`, the tick at which each worker is free, are changed in place. Returns when tuples were
+    emitted and when they were done.
     """
     emitted = np.empty(workers.size, dtype=np.int64)
     done = np.empty(workers.size, dtype=np.int64)
+    now, due = flight.now[0], flight.due
     for i in range(workers.size):
         worker = workers[i]
-        emitted[i] = flight[0]
-        time = max(emitted[i], free_at[worker]) + service
-        free_at[worker] = done[i] = time
-        at, child = 0, 1
-        while child < flight.size:
-            if child + 1 < flight.size and flight[child + 1] < flight[child]:
-                child += 1
-            if flight[child] >= time:
-                break
-            flight[at] = flight[child]
-            at, child = child, 2 * child + 1
-        flight[at] = time
+        tick = max(now, free_at[worker]) + 1
+        free_at[worker] = tick
+        emitted[i], done[i] = now * service, tick * service
+        due[now % due.size] -= 1
+        due[tick % due.size] += 1
+        while due[now % due.size] == 0:
+            now += 1
+    flight.now[0] = now
     return emitted, done
 
 
@@ -151,15 +164,15 @@ def closed_loop(
     chosen = grouping_of(grouping, workers)
     sources = sources_of(grouping)
     routers = [chosen.start(source, seed) for source in range(sources)]
-    flight = np.zeros(in_flight * workers, dtype=np.int64)
+    flight = Flight.of(in_flight * workers)
     free_at = np.zeros(workers, dtype=np.int64)
     number, barriers = 0, 0
-    while flight[0] < seconds * SECOND:
-        if sources > 1 and isinstance(chosen, Coordinated) and flight[0] >= (barriers + 1) * barrier_s * SECOND:
-            barriers = int(flight[0] // (barrier_s * SECOND))
+    while (now := int(flight.now[0]) * _SERVICE) < seconds * SECOND:
+        if sources > 1 and isinstance(chosen, Coordinated) and now >= (barriers + 1) * barrier_s * SECOND:
+            barriers = now // (barrier_s * SECOND)
             states = chosen.barrier([router.snapshot() for router in routers], 1000 * barrier_s * barriers)
             routers = [chosen.resume(state) for state in states]
-        period = 0 if change_s is None else int(flight[0] // (change_s * SECOND))
+        period = 0 if change_s is None else now // (change_s * SECOND)
         if hottest:
             share = hottest[period % len(hottest)]
             keys = hash_keys(pa.array(ranks_of(stream, share, number * CHUNK, (number + 1) * CHUNK, seed)))
