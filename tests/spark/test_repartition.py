@@ -97,10 +97,10 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
 def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    df = skewed(spark)
+    df = skewed(spark, rows=400_000)
     df.coalesce(2).write.mode("overwrite").parquet(str(tmp_path))
     df = spark.read.parquet(str(tmp_path))
-    at_once = plan_keys(df, "the.key", workers=8, sample=0.9)
+    at_once = plan_keys(df, "the.key", workers=4, sample=0.9)
     looks: list[list[str]] = []
 
     def look(rows: DataFrame) -> Any:
@@ -109,7 +109,7 @@ def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
 
     monkeypatch.setattr(planning, "_LARGE", 0)
     monkeypatch.setattr(planning, "to_table", look)
-    plan = plan_keys(df, "the.key", workers=8, sample=0.9)
+    plan = plan_keys(df, "the.key", workers=4, sample=0.9)
     (first,), (second,) = looks
     assert "[the.key#" in first
     assert "id#" not in first
@@ -121,7 +121,12 @@ def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
     plan_keys(df, "the.key", workers=1, sample=0.9)
     assert len(looks) == 1  # nothing is cut
     looks.clear()
-    plan_keys(df.groupBy("`the.key`", "id").count(), "the.key", workers=8, sample=0.9)
+    few = plan_keys(df.where("id < 40000"), "the.key", workers=4, sample=0.9)
+    assert few.n_cuts
+    assert not few.varies(df.columns)
+    assert len(looks) == 1  # all rows would be read for it
+    looks.clear()
+    plan_keys(df.groupBy("`the.key`", "id").count(), "the.key", workers=4, sample=0.9)
     assert len(looks) == 1  # which would be dear to compute again
 
 

@@ -33,6 +33,7 @@ _MOST_WORKERS: Final = 1 << 16
 _SPARK_HASH: Final = "spark_hash"
 _LOOKED_AT: Final = 4  # rows of a cut key for each that has to have another content
 _SPREAD: Final = 0.5  # of the rows of cut keys that are met, how many are looked at
+_SOON: Final = 4  # times as many rows as are wanted: Spark has found these after a part of the input
 _PLENTY: Final = 1 << 20  # sampled rows that are enough…
 _PER_WORKER: Final = 1 << 14  # … unless these are fewer for each worker: its load is then known to 0.8 %
 _LARGE: Final = 1 << 24  # rows, at most, of which a column more takes longer than another job
@@ -198,11 +199,12 @@ def _with_varieties(plan: Plan, df: DataFrame, columns: Mapping[str, Column], bi
     """Return a plan with the varieties of cut keys, by the first rows of these that Spark finds.
 
     One in two of them is taken, so that they are not all neighbours. If they misled, pieces would be uneven, no more.
+    Where all rows had to be read for them, nobody looks: what is not known to vary does not.
     """
     cut = plan.cut
-    if not cut or not plan.content:
-        return plan
     wanted = _LOOKED_AT * VARIETY * sum(len(key.workers) for key in cut)
+    if not cut or not plan.content or _SPREAD * sum(key.rows for key in cut) < _SOON * wanted:
+        return plan
     hashes = ", ".join(str(key.spark_hash) for key in cut)
     found = df.select(columns[HASH].alias(HASH), columns[_SPARK_HASH].alias(_SPARK_HASH), bits.alias("content"))
     own = found.where(f"{_SPARK_HASH} IN ({hashes})").sample(_SPREAD, seed).limit(wanted)
