@@ -143,7 +143,7 @@ def test_the_stand_in(spark: SparkSession, tmp_path: Path) -> None:
 def test_real_matches(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = data_file(name)
     if path is None:
-        pytest.skip("the real data is not there")
+        pytest.skip(f"no real data: {name}")
     if name.startswith("debs2013"):
         lines, app = gzip.decompress(path.read_bytes()).decode().splitlines()[1:], TIME_IN_CELLS
     else:  # along and across the pitch, in metres; the numbers are those of players
