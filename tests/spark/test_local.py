@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from services.spark_version import since
 from skewless import Plan, SkewlessError, group, plan_keys
 from skewless.combiners import Accumulator, ApproxTopK, Count, Custom, Sum
+from skewless.spark.physical_plan import read_plan
 
 pytestmark = pytest.mark.spark
 
@@ -106,6 +109,16 @@ def test_auto_counts_a_sample_and_chooses(spark: SparkSession, *, is_known: bool
     assert cuts[-1], "which an exchange alone would not be content with"
     assert exchanges("id", tasks=2) == 1, "of rows"
     assert exchanges("k", tasks=2) == 2, "of rows, as one key is cut, and of partials"
+
+
+@since(4, 0)
+@pytest.mark.parametrize("key", ["c", "named_struct('f', -0.0D * (id % 2), 's', c)", "array(c)"])
+def test_whole_keys_are_equal_if_they_are_in_spark(spark: SparkSession, key: str) -> None:
+    text = "CAST(IF(id DIV 500 % 2 = 0, 'k', 'K') || id % 500 AS STRING COLLATE UTF8_LCASE) AS c"
+    df = spark.range(0, 2_000, 1, 2).selectExpr("id", text).selectExpr("CAST(id AS string) AS text", f"{key} AS k")
+    result = group(df, "k", workers=4, sample=1.0).agg(longest=longest(), n=Count())
+    assert "WholeWork" in str(read_plan(result).nodes), "nothing is merged"
+    assert Counter(row["n"] for row in result.collect()) == Counter({4: 500})
 
 
 def test_there_is_nobody_to_observe(spark: SparkSession, tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ class Aggregation:
         merger = Merger(inputs=sent.schema, shown=shown, combiners=combiners, reads=reads, bound=bound)
         is_native = all(map(merger.is_native, combiners))
         is_packed = self.df.isStreaming and not is_native
-        ids = tuple(sent.identity(key, for_pandas=is_packed) for key in self.keys)
-        pane_us, offset_us = self._panes()
         is_whole = self._has_whole_keys and not is_native
+        ids = tuple(sent.identity(key, for_pandas=is_packed, is_final=is_whole) for key in self.keys)
+        pane_us, offset_us = self._panes()
         work = (WholeWork if is_whole else Work)(
             inputs=sent.schema if self.routing.ledger is None else sent.schema.append(pa.field(KEY_HASH, pa.int64())),
             keys=ids,
@@ -242,12 +242,13 @@ class _Sent:
         self.shown[name] = StructField(name, kind, source.nullable, source.metadata)
         return name
 
-    def identity(self, key: str, *, for_pandas: bool) -> str:
-        """Send what identifies a key, where that is not the key itself."""
+    def identity(self, key: str, *, for_pandas: bool, is_final: bool) -> str:
+        """Send what identifies a key, where that is not the key itself; if it is final, Spark merges no groups."""
         kind = self.df.schema[key].dataType
-        if (key_columns.is_safe_in_pandas if for_pandas else key_columns.is_grouped_by_arrow)(kind):
+        is_final = is_final and key_columns.is_collated(kind)
+        if (key_columns.is_safe_in_pandas if for_pandas else key_columns.is_grouped_by_arrow)(kind) and not is_final:
             return self.names["key", key]
-        identity = key_columns.identity(key, kind, _column(key), bytewise=not for_pandas)
+        identity = key_columns.identity(key, kind, _column(key), bytewise=not (for_pandas or is_final))
         return self._add("id", key, identity, StringType())
 
     def plain(self, column: str) -> str:

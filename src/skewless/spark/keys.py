@@ -72,7 +72,7 @@ def identity(key: str, kind: DataType, value: Column, *, bytewise: bool = False)
 
 
 def is_grouped_by_arrow(kind: DataType) -> bool:
-    """Whether Arrow can tell different keys of a type apart; what it does not put together, Spark does in the end."""
+    """Whether Arrow can tell different keys of a type apart; what it does not put together, Spark has to merge."""
     return not isinstance(kind, ArrayType | StructType)
 
 
