@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from services import random_owner
@@ -115,6 +117,25 @@ def moved(tmp: Path, grouping: Grouping) -> int:
 def test_the_grouping_of_these_tests_conforms() -> None:
     check_grouping(RandomOwner(workers=WORKERS))
     check_grouping(PlannedOwner(workers=WORKERS))
+
+
+def test_a_stream_may_begin_without_any_row(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark runs no worker then, so that nothing is kept; once there were rows, that is missing if it is gone."""
+    batches = [[], [], *make_batches(seed=5, n_batches=2)]
+    for number, rows in enumerate(batches[:3]):
+        write(tmp_path / "input", number, rows)
+    result = stateful(read(spark, tmp_path / "input"), tmp_path, SINGLE_OWNER["even"], Chain(), order_by="seq")
+    run(result, tmp_path)
+    assert_as_in_one_thread(tmp_path, batches[:3])
+    assert not list((tmp_path / "state" / f"{0:012d}").glob("*.json"))
+    write(tmp_path / "input", 3, batches[3])
+    shutil.move(tmp_path / "state", tmp_path / "elsewhere")
+    with pytest.raises(StreamingQueryException, match="there is no state in"):
+        run(result, tmp_path)
+    shutil.rmtree(tmp_path / "state", ignore_errors=True)
+    shutil.move(tmp_path / "elsewhere", tmp_path / "state")
+    run(result, tmp_path)
+    assert_as_in_one_thread(tmp_path, batches)
 
 
 @pytest.mark.parametrize("grouping", SINGLE_OWNER.values(), ids=SINGLE_OWNER)

@@ -595,3 +595,13 @@ def test_the_clock_is_known_before_new_files_are_listed(ledger: Ledger, monkeypa
     monkeypatch.setattr(batch_directory.BatchDirectory, "numbered", lambda *_: {})
     assert ledger.clock(2) is None
     assert ledger.clock(2, must_agree=True) == 1000
+
+
+def test_no_worker_has_run_if_all_batches_are_here_without_reports(ledger: Ledger) -> None:
+    assert not ledger.has_worked(0)
+    assert ledger.has_worked(2)  # who knows what there was
+    for batch in range(3):
+        ledger.write_source(batch, 0, make_state(), 900 + batch)
+    assert not ledger.has_worked(3)
+    ledger.write_worker(1, make_report(2))
+    assert [ledger.has_worked(batch) for batch in range(4)] == [False, False, True, True]

@@ -200,7 +200,7 @@ class _MicroBatch:
     def run(self, arrived: pa.Table) -> pa.Table:
         start = time.perf_counter()
         work, store = self.work, self.store
-        before = store.before(self.batch, self.query, work.n_substreams)
+        before = store.before(self.batch, self.query, work.n_substreams, has_begun=self._has_begun)
         now_ms = self._clock(arrived, before)
         rows, late = work.without_late(arrived, now_ms)
         substreams = substreams_of(rows[HASH].to_numpy(), work.n_substreams)
@@ -230,6 +230,10 @@ class _MicroBatch:
             rejected=len(rejects),
         )
         return done.output
+
+    def _has_begun(self) -> bool:
+        """Whether any worker may have run before: Spark runs none in a micro-batch without any row."""
+        return self.work.ledger is None or self.work.ledger.has_worked(self.batch)
 
     def _clock(self, rows: pa.Table, before: Before) -> int | None:
         """Return the time: by event time, or that of the batch, which a worker without rows takes from the ledger."""

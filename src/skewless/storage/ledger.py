@@ -179,6 +179,14 @@ class Ledger:
         states, now_ms, batch = found
         return states[0], now_ms, self.read_workers(batch)
 
+    def has_worked(self, before: int) -> bool:
+        """Whether a worker may have run in a batch before this one: none has if all these are here without reports."""
+        batches = retry(self.batches)
+        earlier = range(before)
+        return not set(earlier) <= {*batches} or any(
+            retry(partial(self.directory.numbered, number, "worker-", ".npz")) for number in earlier
+        )
+
     def agree_on_plan(self, batch: int, state: S, now_ms: int) -> S:
         """Keep the state with which a batch is planned, and return the one that is kept: that of the first attempt.
 

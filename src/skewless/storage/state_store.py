@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Final
@@ -127,8 +127,13 @@ class StateStore:
         """Where the files are."""
         return BatchDirectory(self.uri)
 
-    def before(self, batch: int, query: str, substreams: int) -> Before:
-        """Return what the last earlier batch left; refuse what another query, or another run, wrote."""
+    def before(
+        self, batch: int, query: str, substreams: int, *, has_begun: Callable[[], bool] = lambda: True
+    ) -> Before:
+        """Return what the last earlier batch left; refuse what another query, or another run, wrote.
+
+        Where there is nothing although there were batches, `has_begun` is asked whether any of them had rows.
+        """
         batches = retry(self.directory.batches)
         later = [number for number in batches if number > batch]
         last = self._last(batch, batches)
@@ -140,7 +145,7 @@ class StateStore:
                 hint="use the checkpoint that belongs to it, or an empty directory",
             )
         if last is None:
-            if batch > 0:
+            if batch > 0 and has_begun():
                 raise StorageError(
                     f"there is no state in {self.uri}, but the query is at batch {batch} already",
                     subject="state",
