@@ -148,10 +148,10 @@ def _role(pid: int) -> str:
 
 
 def _sizes(folder: Path) -> Iterable[int]:
-    for file in folder.rglob("*"):
-        with suppress(OSError):  # removed meanwhile
-            if file.is_file():
-                yield file.stat().st_size
+    for path, _, names in os.walk(folder):  # which passes over folders that were removed meanwhile
+        for name in names:
+            with suppress(OSError):
+                yield (Path(path) / name).stat().st_size
 
 
 def start(spark: SparkSession, folder: Path, rate: int | None) -> list[StreamingQuery]:
