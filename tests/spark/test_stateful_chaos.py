@@ -134,7 +134,7 @@ def what_is_there(folder: Path, earlier: dict[Path, int]) -> dict[str, Any]:
     names = (f"{batch:012d}", str(batch))
     fresh = [file for file, time in files(folder).items() if earlier.get(file) != time and file.parent.name in names]
     suffixes = Counter(file.suffix for file in fresh)
-    counted = {"routed": ".npz", "written": ".arrow", "done": ".json", "sunk": ".parquet"}
+    counted = {"routed": ".npz", "written": ".arrows", "done": ".json", "sunk": ".parquet"}
     return {"batch": batch, **{name: suffixes[suffix] for name, suffix in counted.items()}}
 
 

@@ -1,10 +1,11 @@
 """The state store: keyed state in files of a shared directory, by micro-batch and substream, readable by any worker.
 
-`<batch>/worker-<w>.json` is a worker's manifest of a batch: for each substream that it owned, the file and the position
-in it of the state. `<batch>/worker-<w>-<…>.arrow` has the states that changed, a record batch per substream. A batch
-reads the manifests of the one before and writes its own; nothing is ever overwritten. So a batch can be repeated at any
-time, a substream changes its owner simply by being read by another, and of several attempts at a task the last to
-finish counts as a whole.
+`<batch>/worker-<w>.json` is a worker's manifest of a batch: for each substream that it owned, the file with its state,
+where in it, and the checksum of that block. `<batch>/worker-<w>-<…>.arrows` has the states that changed, one Arrow
+stream per substream. A batch reads the manifests of the one before and writes its own; nothing is ever overwritten. So
+a batch can be repeated at any time, a substream changes its owner simply by being read by another, and of several
+attempts at a task the last to finish counts as a whole. What a disk or a network changed by a single bit is refused:
+manifests have a checksum too.
 
 A substream that does not change stays in its old file, but not for ever: what is older than `KEEP` batches is copied,
 and its folder removed.
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -40,14 +42,16 @@ class Place:
 
     batch: int
     file: str
-    index: int
+    offset: int
+    size: int
+    checksum: int
     keys: int
     expires_ms: int | None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.file):
             raise ValueError(f"{self.file!r} is not the name of a file")
-        for number in (self.batch, self.index, self.keys):
+        for number in (self.batch, self.offset, self.size, self.checksum, self.keys):
             if type(number) is not int or number < 0:
                 raise ValueError(f"{number!r} is not a number")
 
@@ -81,13 +85,19 @@ class Manifest:
     places: dict[int, Place] = field(default_factory=dict)
 
     def as_json(self) -> bytes:
-        """Return the manifest as JSON."""
-        return json.dumps(asdict(self)).encode()
+        """Return the manifest as JSON, with a checksum of its content."""
+        content = asdict(self)
+        return json.dumps({"checksum": _checksum(content), "manifest": content}).encode()
 
     @classmethod
     def of_json(cls, text: bytes) -> Manifest:
         """Return the manifest that `as_json` wrote."""
-        content = json.loads(text)
+        sealed = json.loads(text)
+        if "checksum" not in sealed:
+            raise ValueError("it has no checksum, as in skewless 0.2: start with a new checkpoint and directory")
+        content = sealed["manifest"]
+        if _checksum(content) != sealed["checksum"]:
+            raise ValueError("its checksum is not that of its content")
         places = {int(substream): Place(**place) for substream, place in content.pop("places").items()}
         return cls(**content, places=places)
 
@@ -187,15 +197,37 @@ class StateStore:
 
     def read(self, places: Iterable[Place]) -> pa.Table:
         """Return the states at some places, as one table."""
-        by_file: dict[str, list[int]] = {}
+        by_file: dict[str, list[Place]] = {}
         for place in places:
-            by_file.setdefault(file_of(place.batch, place.file), []).append(place.index)
-        batches: list[pa.RecordBatch] = []
-        for path, indices in by_file.items():
+            by_file.setdefault(file_of(place.batch, place.file), []).append(place)
+        found = [self.schema.empty_table()]
+        for path, blocks in by_file.items():
             with retry(partial(self.directory.open, path)) as source:
-                reader = pa.ipc.open_file(source)
-                batches += [reader.get_batch(index) for index in indices]
-        return pa.Table.from_batches(batches, self.schema)
+                found += [self._block(source, path, block) for block in blocks]
+        return pa.concat_tables(found)
+
+    def _block(self, source: Any, path: str, place: Place) -> pa.Table:
+        """Return the states at a place of an open file; refuse them if anything in them has changed."""
+        block = b""
+        if place.offset + place.size <= source.size():
+            source.seek(place.offset)
+            block = source.read_buffer(place.size)
+        if zlib.crc32(block) != place.checksum:
+            raise StorageError(
+                f"the state in {path} of {self.uri} is broken: the checksum of {place.size} bytes from "
+                f"{place.offset} on is not the one in the manifest",
+                subject="state",
+                hint="restore the file from a copy, or start with a new checkpoint and directory",
+            )
+        states = pa.ipc.open_stream(block).read_all()
+        if states.schema != self.schema:
+            raise StorageError(
+                f"the state in {path} of {self.uri} has the columns {_columns(states.schema)}, the processor has "
+                f"{_columns(self.schema)}",
+                subject="state",
+                hint="use the keys and the state of before, or start with a new checkpoint and directory",
+            )
+        return states
 
     def write(self, batch: int, worker: int, states: Mapping[int, pa.Table]) -> dict[int, Place]:
         """Write the states of substreams, none of them empty, into one file, and return their places.
@@ -204,16 +236,23 @@ class StateStore:
         """
         if not states:
             return {}
-        name = f"worker-{worker}-{uuid4().hex[:12]}.arrow"
-        sink = pa.BufferOutputStream()
-        places = {}
-        with pa.ipc.new_file(sink, self.schema) as writer:
-            for index, (substream, table) in enumerate(states.items()):
-                (rows,) = table.combine_chunks().to_batches()
-                writer.write_batch(rows)
-                first = pc.min(rows.column(EXPIRES)).as_py()
-                places[substream] = Place(batch=batch, file=name, index=index, keys=rows.num_rows, expires_ms=first)
-        self.directory.write(file_of(batch, name), sink.getvalue(), durable=True)
+        name = f"worker-{worker}-{uuid4().hex[:12]}.arrows"
+        blocks = {substream: _packed(table) for substream, table in states.items()}
+        content = b"".join(blocks.values())
+        places, offset = {}, 0
+        for substream, table in states.items():
+            block = blocks[substream]
+            places[substream] = Place(
+                batch=batch,
+                file=name,
+                offset=offset,
+                size=len(block),
+                checksum=zlib.crc32(block),
+                keys=table.num_rows,
+                expires_ms=pc.min(table[EXPIRES]).as_py(),
+            )
+            offset += len(block)
+        self.directory.write(file_of(batch, name), content, durable=True)
         return places
 
     def commit(self, batch: int, worker: int, manifest: Manifest) -> None:
@@ -250,6 +289,23 @@ class StateStore:
             raise StorageError(
                 f"the manifest of worker {worker} and batch {batch} in {self.uri} is broken: {error!r}", subject="state"
             ) from error
+
+
+def _checksum(content: Mapping[str, Any]) -> int:
+    """Return the checksum of what JSON keeps of a value."""
+    return zlib.crc32(json.dumps(content).encode())
+
+
+def _packed(table: pa.Table) -> pa.Buffer:
+    """Return a table as an Arrow stream, which says its columns."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue()
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema)
 
 
 def _manifest_of(worker: int) -> str:
