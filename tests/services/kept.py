@@ -16,14 +16,16 @@ def kept_states(state: Path) -> dict[Any, dict[str, Any]]:
     last = max(folder for folder in state.iterdir() if folder.name.isdigit())
     found: dict[Any, dict[str, Any]] = {}
     substreams: set[str] = set()
-    manifests = [json.loads(file.read_bytes()) for file in sorted(last.glob("worker-*.json"))]
+    manifests = [json.loads(file.read_bytes())["manifest"] for file in sorted(last.glob("worker-*.json"))]
     assert manifests, f"no manifests in {last}"
     assert [manifest["workers"] for manifest in manifests] == [len(manifests)] * len(manifests)
     for manifest in manifests:
         assert not substreams & manifest["places"].keys(), f"substreams with two owners: {manifest}"
         substreams |= manifest["places"].keys()
         for place in manifest["places"].values():
-            rows = _read(state / f"{place['batch']:012d}" / place["file"], place["index"]).to_pylist()
+            content = (state / f"{place['batch']:012d}" / place["file"]).read_bytes()
+            block = content[place["offset"] : place["offset"] + place["size"]]
+            rows = pa.ipc.open_stream(block).read_all().to_pylist()
             assert len(rows) == place["keys"]
             for row in rows:
                 key = tuple(value for name, value in row.items() if name.startswith("key:"))
@@ -32,11 +34,6 @@ def kept_states(state: Path) -> dict[Any, dict[str, Any]]:
                     name.removeprefix("state:"): value for name, value in row.items() if name.startswith("state:")
                 }
     return found
-
-
-def _read(file: Path, index: int) -> pa.RecordBatch:
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).get_batch(index)
 
 
 def given_rows(sink: Path) -> Iterator[tuple[Any, ...]]:
