@@ -41,7 +41,10 @@ def write_page(report: dict[str, Any], folder: Path) -> None:
         "Made by `make benchmarks`; do not edit. Plain Spark has adaptive execution on, *by hand* is what people write",
         f"(a random salt, mostly), one after the other in the same run, at least {fewest} times. Planning is part of",
         "the time. Seconds are medians; ratios say how many times as long as skewless a way takes (median, lowest to",
-        f"highest), so **above 1 skewless is faster**. {report['workers']} workers; {made}.{share}",
+        "highest), so **above 1 skewless is faster**. *Planning* is the part of skewless that builds the query, where",
+        "that counts a sample: it takes the same fraction of a second however much there is to do on the rows, so a",
+        "job of a second with no skew is slower by as much.",
+        f"{report['workers']} workers; {made}.{share}",
         "",
         "What was measured in more detail, and with which command, is in [another page](../benchmarks.md).",
         "",
@@ -53,8 +56,8 @@ def write_page(report: dict[str, Any], folder: Path) -> None:
         "",
         "## The table",
         "",
-        "| | skew | rows | skewless, s | plain Spark | by hand |",
-        "|---|---|--:|--:|--:|--:|",
+        "| | skew | rows | skewless, s | planning, s | plain Spark | by hand |",
+        "|---|---|--:|--:|--:|--:|--:|",
         *(_line(row) for row in rows),
         "",
         *(f"- **{title}**: {remark}" for title, remark in _remarks(rows).items()),
@@ -84,7 +87,14 @@ def _losses(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    cells = [row["title"], row["skew"], f"{row['rows']:,}", f"{median(row['seconds']['skewless']):.2f}"]
+    planning = row["seconds"].get("planning")
+    cells = [
+        row["title"],
+        row["skew"],
+        f"{row['rows']:,}",
+        f"{median(row['seconds']['skewless']):.2f}",
+        "-" if planning is None else f"{median(planning):.2f}",
+    ]
     for way in ("plain", "by hand"):
         found = ratios(row, way)
         if found is None:
