@@ -31,10 +31,10 @@ def counts_of(stream: Zipf, seed: int = 0) -> NDArray[np.int64]:
 
 def table_shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of each rank: what its own column keeps and what other columns pass on to it."""
-    keep, alias = make_alias_table(weights)
-    kept = keep.astype(np.float64) / 2**32
+    table = make_alias_table(weights)
+    kept = (table >> np.uint64(32)) / 2**32
     shares = kept.copy()
-    np.add.at(shares, alias, 1 - kept)
+    np.add.at(shares, (table & np.uint64(2**32 - 1)).astype(int), 1 - kept)
     result: NDArray[np.float64] = shares / weights.size
     return result
 

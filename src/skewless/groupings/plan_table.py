@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -58,6 +59,13 @@ class Tally(NamedTuple):
 
 def make_table(plan: Forecast, phases: NDArray[np.uint64]) -> PlanTable:
     """Build the look-up tables of a plan; `phases` has one for each worker."""
+    table = _table_of(plan)
+    return table._replace(phases=phases[: table.starts.size - 1])
+
+
+@lru_cache(maxsize=1)
+def _table_of(plan: Forecast) -> PlanTable:
+    """Build the tables without phases, once for all sources that follow a plan."""
     owners = plan.owners
     cut = np.flatnonzero(owners < 0)
     owners[cut] = -1 - np.arange(cut.size)
@@ -79,7 +87,7 @@ def make_table(plan: Forecast, phases: NDArray[np.uint64]) -> PlanTable:
         splits=np.rint(splits * 2.0**32).astype(np.uint64),
         workers=workers.astype(np.int32),
         others=others.astype(np.int32),
-        phases=phases[: len(rows)],
+        phases=np.empty(0, dtype=np.uint64),
     )
 
 

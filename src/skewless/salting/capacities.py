@@ -24,11 +24,10 @@ def fair_shares(capacities: ArrayLike | None, n_workers: int) -> NDArray[np.floa
         raise ConfigurationError(
             f"{{capacities}} must be one number per worker ({n_workers}); got {got}", subject="capacities"
         )
-    for worker, capacity in enumerate(shares.tolist()):
-        if not (np.isfinite(capacity) and capacity > 0):
-            raise ConfigurationError(
-                f"{{capacities}} must be above 0; worker {worker} has {capacity}", subject="capacities"
-            )
+    bad = np.flatnonzero(~(np.isfinite(shares) & (shares > 0)))
+    if bad.size:
+        problem = f"{{capacities}} must be above 0; worker {bad[0]} has {float(shares[bad[0]])}"
+        raise ConfigurationError(problem, subject="capacities")
     least, most = float(shares.min()), float(shares.max())
     if least * _WIDEST < most:
         raise ConfigurationError(

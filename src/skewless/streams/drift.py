@@ -102,12 +102,12 @@ class Drift(SyntheticStream):
         return first, step
 
     @cached_property
-    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        keep, alias = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
-        return keep, alias
+    def _table(self) -> NDArray[np.uint64]:
+        table: NDArray[np.uint64] = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
+        return table
 
     def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
-        ranks = draw_ranks(start, stop, make_salt(seed), *self._table)
+        ranks = draw_ranks(start, stop, make_salt(seed), self._table)
         hot_below = np.uint64(self.percent * 2**32 // 100)
         heat(ranks, start, make_salt(seed, use=1), hot_below, self.period, *self._walk(seed), self.n_keys)
         return pa.array(ranks)

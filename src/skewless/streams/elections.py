@@ -79,10 +79,12 @@ class ElectionHashtags(Hashtags):
         return _REST_EXPONENT
 
     @cached_property
-    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    def _table(self) -> NDArray[np.uint64]:
         rest = np.arange(1, self.n_keys, dtype=np.float64) ** -self.exponent
-        keep, alias = make_alias_table(np.append(self.hot_share, (1 - self.hot_share) * rest / max(rest.sum(), 1.0)))
-        return keep, alias
+        table: NDArray[np.uint64] = make_alias_table(
+            np.append(self.hot_share, (1 - self.hot_share) * rest / max(rest.sum(), 1.0))
+        )
+        return table
 
     def spelled(self, ranks: NDArray[np.int64]) -> pa.Array:
         names = spell(np.maximum(ranks - 1, 0), _SYLLABLES, 2)

@@ -93,12 +93,12 @@ class Gaussian(SyntheticStream):
         return Zipf(exponent=round(low, 3), n_keys=self.n_keys)
 
     @cached_property
-    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        keep, alias = make_alias_table(self.shares)
-        return keep, alias
+    def _table(self) -> NDArray[np.uint64]:
+        table: NDArray[np.uint64] = make_alias_table(self.shares)
+        return table
 
     def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
-        return pa.array(draw_ranks(start, stop, make_salt(seed), *self._table))
+        return pa.array(draw_ranks(start, stop, make_salt(seed), self._table))
 
 
 def _zipf_mean(exponent: float, n_keys: int) -> float:

@@ -77,13 +77,13 @@ class StandIn(SyntheticStream):
         return exponent_of_share(self.n_keys, self.n_hot, self.hot_share)
 
     @cached_property
-    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        keep, alias = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
-        return keep, alias
+    def _table(self) -> NDArray[np.uint64]:
+        table: NDArray[np.uint64] = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
+        return table
 
     def ranks(self, start: int, stop: int, *, seed: int) -> NDArray[np.int64]:
         """Draw the ranks of the keys from position `start` up to `stop`; 0 is the most frequent."""
-        ranks: NDArray[np.int64] = draw_ranks(start, stop, make_salt(seed), *self._table) - 1
+        ranks: NDArray[np.int64] = draw_ranks(start, stop, make_salt(seed), self._table) - 1
         return ranks
 
     @abstractmethod

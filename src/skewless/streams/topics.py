@@ -13,11 +13,11 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from skewless.errors import ConfigurationError, require_at_least
-from skewless.hashing import lower_choice, random_word
+from skewless.hashing import random_word
 from skewless.seeding import make_salt
 from skewless.streams.arrivals import Daily
 from skewless.streams.base import SyntheticStream
-from skewless.streams.zipf import draw_ranks, make_alias_table
+from skewless.streams.zipf import draw_ranks, make_alias_table, pick
 
 _TRACE_S: Final = 105_802  # from 15:24:12 to 20:47:34 of the next day
 _START_HOUR: Final = 15 + 24 / 60 + 12 / 3600
@@ -43,8 +43,7 @@ def talk(
     start: int,
     salt: np.uint64,
     topical_below: np.uint64,
-    keep: NDArray[np.uint64],
-    alias: NDArray[np.int32],
+    table: NDArray[np.uint64],
     first: int,
 ) -> None:
     """Replace the keys whose words have an upper half below a bound by topics, in place.
@@ -54,10 +53,7 @@ def talk(
     for i in range(keys.size):
         word = random_word(salt, 2 * (start + i))
         if word >> uint64(32) < topical_below:
-            column = lower_choice(word, keep.size)
-            again = random_word(salt, 2 * (start + i) + 1)
-            topic = column if again >> uint64(32) < keep[column] else alias[column]
-            keys[i] = -(first + topic) - 1
+            keys[i] = -(first + pick(table, word, random_word(salt, 2 * (start + i) + 1))) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +147,12 @@ class Topics(SyntheticStream):
         return int(numbers[0]), weights / weights.sum()
 
     @cached_property
-    def _table(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        keep, alias = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
-        return keep, alias
+    def _table(self) -> NDArray[np.uint64]:
+        table: NDArray[np.uint64] = make_alias_table(np.arange(1, self.n_keys + 1, dtype=np.float64) ** -self.exponent)
+        return table
 
     def _keys(self, start: int, stop: int, seed: int, _tuples: int, /) -> pa.Array:
-        keys = draw_ranks(start, stop, make_salt(seed), *self._table)
+        keys = draw_ranks(start, stop, make_salt(seed), self._table)
         arrivals, topical_below = self.arrivals, np.uint64(self.percent * 2**32 // 100)
         slot = max(0, int(arrivals.seconds(np.array([float(start)]))[0]) // _SLOT - 1)
         at = start
@@ -165,8 +161,7 @@ class Topics(SyntheticStream):
             if end > at:
                 first, shares = self.popularity(slot * _SLOT, seed=seed)
                 part = keys[at - start : min(end, stop) - start]
-                keep, alias = make_alias_table(shares)
-                talk(part, at, make_salt(seed, use=1), topical_below, keep, alias, first)
+                talk(part, at, make_salt(seed, use=1), topical_below, make_alias_table(shares), first)
                 at = min(end, stop)
             slot += 1
         return pa.array(keys)

@@ -137,17 +137,19 @@ def _head(stream: str) -> tuple[Head, StandIn]:
 
 
 @lru_cache(maxsize=3)
-def _table(stream: str, hottest: float | None) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+def _table(stream: str, hottest: float | None) -> NDArray[np.uint64]:
     (head, stand_in), shift = _head(stream), shift_of(stream)
     if hottest is None:
         exponent = exponent_of(stand_in.n_keys, stand_in.n_hot, head.hot_share, shift)
     else:
         exponent = exponent_of(stand_in.n_keys, 1, hottest, shift)
-    keep, alias = make_alias_table((np.arange(1, stand_in.n_keys + 1, dtype=np.float64) + shift) ** -exponent)
-    return keep, alias
+    table: NDArray[np.uint64] = make_alias_table(
+        (np.arange(1, stand_in.n_keys + 1, dtype=np.float64) + shift) ** -exponent
+    )
+    return table
 
 
 def ranks_of(stream: str, hottest: float | None, start: int, stop: int, seed: int) -> NDArray[np.int64]:
     """Draw the ranks of keys of a window whose hottest key has a share, or of the whole data set."""
-    ranks: NDArray[np.int64] = draw_ranks(start, stop, make_salt(seed), *_table(stream, hottest)) - 1
+    ranks: NDArray[np.int64] = draw_ranks(start, stop, make_salt(seed), _table(stream, hottest)) - 1
     return ranks
