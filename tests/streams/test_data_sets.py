@@ -44,7 +44,7 @@ TUPLES = 200_000
 @pytest.mark.parametrize(
     ("name", "tuples", "keys", "share"),
     [
-        ("twitter-election", 5_000_000, 285_000, 0.68),
+        ("twitter-election", 5_000_000, 300_000, 0.68),
         ("twitter-ticker", 1_500_000, 2_900, 0.10),
         ("wikipedia-clickstream", 8_000_000_000, 3_000_000, 0.10),
         ("wikipedia-pageviews", 22_000_000, 2_900_000, 0.09),
@@ -129,7 +129,7 @@ def test_hashtags_of_the_election_are_written_in_many_ways() -> None:
     texts = ElectionHashtags(scale=0.01).records(0, 2_000, tuples=2_000, seed=0)["text"].to_pylist()
     for tag in ("#Election2016", "#ImWithHer", "#AmericaFirst", "#Vote"):
         assert any(tag in text for text in texts), tag
-    names = ElectionHashtags().spelled(np.arange(1, 285_000)).to_pylist()
+    names = ElectionHashtags().spelled(np.arange(1, 300_000)).to_pylist()
     assert not [name for name in names if any(stem in name for stem in ELECTION_STEMS)]
 
 

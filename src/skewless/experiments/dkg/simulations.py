@@ -1,7 +1,7 @@
 """The simulation that all experiments of this paper share: one grouping on one stream, in virtual time.
 
 A closed loop, as the authors' topology is one: it has no acknowledgements and no limit of pending tuples
-(LoadBalancerTopology.java), so that the bounded queues of Storm, 1,024 tuples each, hold back the splitters that route.
+(LoadBalancerTopology.java), so that the bounded queues of Storm, 1,024 places each, hold back the splitters that route.
 There are ten of them (Application.java), to which five spouts (sections 5.3 and 5.4) deal the stream. A tuple costs a
 worker 1/951.1 s, a millisecond of sleep and its overhead: so Table 3 has it for ten workers in perfect balance. The
 spouts deliver no more than 10,000 tuples a second, or more workers would speed up shuffle grouping, which they do not
@@ -18,7 +18,7 @@ from math import sqrt
 from statistics import median
 from typing import Any, Final
 
-from skewless.experiments.base import SIMULATED
+from skewless.experiments.base import SIMULATED, Point
 from skewless.experiments.dkg.recorded_streams import RecordedStream, recorded_stream
 from skewless.experiments.dkg.spouts import FromSpouts
 from skewless.experiments.rows import Row, Rows
@@ -55,13 +55,18 @@ _RATE: Final = 10_000  # tuples per second of the paper's spouts
 _SERVED: Final = 951.1  # tuples per second of a worker: a tenth of the throughput of SG in Table 3
 _QUEUE: Final = 1_024
 """topology.executor.receive.buffer.size of Storm 0.9. Its defaults.yaml says "batched": what it counts are lists of
-tuples that a splitter sends at once, of which the paper says nothing. So a queue holds at least as many tuples."""
+tuples that a splitter sends at once, as many as wait to be sent, which depends on machines of which the paper says
+nothing. So a queue holds as many tuples, or several times as many."""
+PER_LIST: Final = (1, 3, 10)
+"""Tuples of a list, in turn of the runs of DKG: from the least on, up to ten times as many."""
 ROUTERS: Final = 10
 """Splitters, in the authors' code."""
 SPOUTS: Final = 5
 """Sections 5.3 and 5.4."""
 SEEDS: Final = 9
-"""Runs of DKG in full size: when each router gives the hot key another worker is chance, and decides a tenth."""
+"""Runs of DKG in full size: when each router gives the hot key another worker is chance, and decides a tenth; how many
+tuples wait for that worker meanwhile is open, and decides as much."""
+_OPEN: Final = {"first_seed", "per_list"}
 _LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping
 
 
@@ -82,7 +87,7 @@ def run(
     workers: int = 10,
     sources: int = ROUTERS,
     spouts: int = SPOUTS,
-    queue: int = _QUEUE,
+    per_list: int = 1,
     tuples: int | None,
     published: int | None = None,
     seeds: int = 1,
@@ -109,7 +114,7 @@ def run(
                 sources=sources,
                 service_ms=1_000 / _SERVED * each_stands_for,
                 rate=max(1, round(_RATE / each_stands_for)),
-                queue=max(1, round(queue / each_stands_for)),
+                queue=max(1, round(_QUEUE * per_list / each_stands_for)),
                 batch_ms=min(round(1_000 * max(1.0, each_stands_for)), _LONGEST_BATCH_MS),
                 seed=seed,
                 learn=FIRST_TUPLES,
@@ -125,7 +130,7 @@ def run(
         {
             **about,
             **settings,
-            "queue": queue,
+            "per_list": per_list,
             "merge_ms": merge_ms,
             "spouts": spouts,
             "tuples": n_tuples,
@@ -157,19 +162,30 @@ def rows_of(about: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterator[
         yield {**about, "metric": name, "value": value, "normalised": part}
 
 
+def in_full(seeds: int = SEEDS, **point: Any) -> Iterator[Point]:
+    """Return the points of one of the paper's four in full size, those of DKG with several seeds and lengths of lists.
+
+    >>> [(point["first_seed"], point["per_list"]) for point in in_full(grouping="key")]
+    [(0, 1)]
+    """
+    luck = {"partial_key": 3, DKG: seeds}  # the others depend on none
+    for seed in range(luck.get(point["grouping"], 1)):
+        yield {**point, "first_seed": seed, "per_list": PER_LIST[seed % len(PER_LIST)]}
+
+
 def medians(rows: Rows) -> Rows:
-    """Return the median over seeds where each has rows of its own.
+    """Return the median over seeds, and over lengths of lists, where each has rows of its own.
 
     >>> medians(Rows([{"first_seed": seed, "value": seed} for seed in range(3)]))
     [{'value': 1}]
     """
     found: dict[str, list[Row]] = {}
     for row in rows:
-        alike = {name: value for name, value in row.items() if name not in {"first_seed", "value", "normalised"}}
+        alike = {name: value for name, value in row.items() if name not in {*_OPEN, "value", "normalised"}}
         found.setdefault(repr(alike), []).append(row)
     return Rows(
         {
-            **{name: value for name, value in ones[0].items() if name != "first_seed"},
+            **{name: value for name, value in ones[0].items() if name not in _OPEN},
             **{name: median(row[name] for row in ones) for name in ("value", "normalised") if name in ones[0]},
         }
         for ones in found.values()
