@@ -69,10 +69,18 @@ def hot_broadcast(left: DataFrame, right: DataFrame, on: list[str]) -> DataFrame
 
 
 def skewless(left: DataFrame, right: DataFrame, on: list[str]) -> DataFrame:
+    return join(left, right, on, workers=_WORKERS, least_rows=1)
+
+
+def as_installed(left: DataFrame, right: DataFrame, on: list[str]) -> DataFrame:
+    """Return the join without a setting, which leaves few rows to Spark."""
     return join(left, right, on, workers=_WORKERS)
 
 
-WAYS: Final = {"plain": plain, "tuned": tuned, "uniform": uniform, "broadcast": hot_broadcast, "skewless": skewless}
+_COSTLY: Final = ("plain", "tuned", "uniform", "broadcast", "skewless")
+"""The ways of joins that costly work follows."""
+WAYS: Final = {"plain": plain, "tuned": tuned, "uniform": uniform, "broadcast": hot_broadcast, "skewless": skewless,
+               "as installed": as_installed}  # fmt: skip
 
 
 def sleeping(micros: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -89,7 +97,7 @@ def sleeping(micros: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
 
 
 def measured(
-    left: DataFrame, right: DataFrame, on: list[str], *, micros: float, runs: int, names: tuple[str, ...] = (*WAYS,)
+    left: DataFrame, right: DataFrame, on: list[str], *, micros: float, runs: int, names: tuple[str, ...] = _COSTLY
 ) -> dict[str, Any]:
     """Return the best time of each way, its ratio to skewless, and how even the joined rows were."""
     report: dict[str, Any] = {}
@@ -148,6 +156,16 @@ class Cases:
             yield (
                 f"one key of 80 %, 800,000 x 200,000 rows, {micros} µs a row",
                 measured(left, right, ["k"], micros=micros, runs=self._runs),
+            )
+
+    def few(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        right = self.stored("right", self.unique(2_000))
+        for rows in (100_000, 1_000_000, 4_000_000):
+            left = self.stored("left", self.skewed(rows, 2_000, 0.8))
+            names = ("plain", "skewless", "as installed")
+            yield (
+                f"one key of 80 %, {rows:,} x 2,000 rows, no work",
+                measured(left, right, ["k"], micros=0, runs=self._runs, names=names),
             )
 
     def both(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -211,7 +229,7 @@ class Cases:
 
 
 def main() -> None:
-    names = ("hot", "both", "zipf", "columns", "even", "real")
+    names = ("hot", "few", "both", "zipf", "columns", "even", "real")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=f"of {', '.join(names)}; default: all")
     parser.add_argument("--runs", type=int, default=2, help="counted runs of each way, after some that warm up")

@@ -159,11 +159,14 @@ def several_keys(rows: Rows) -> Ways:
 
 
 def _joins(left: DataFrame, right: DataFrame, on: list[str], micros: float) -> Ways:
+    def joined() -> DataFrame:
+        return join(left, right, on, workers=WORKERS, least_rows=100_000)  # as costly work follows
+
     return {
         "plain": lambda: slow(left.join(right, on), micros),
         "by hand": lambda: slow(uniform(left, right, on), micros),
-        "skewless": lambda: slow(join(left, right, on, workers=WORKERS), micros),
-        "planning": lambda: join(left, right, on, workers=WORKERS),
+        "skewless": lambda: slow(joined(), micros),
+        "planning": joined,
     }
 
 

@@ -65,7 +65,7 @@ def main() -> None:
         ),
         "plan": plan_keys(rows, "k", workers=4, sample=1.0).n_cuts > 0,
         "repartition": same(repartition(rows, "k", workers=4, sample=1.0), rows),
-        "join": same(join(rows, others, "k", workers=4), rows.join(others, "k")),
+        "join": same(join(rows, others, "k", workers=4, least_rows=1), rows.join(others, "k")),
         "over": ordered.plan.n_cuts > 0
         and same(
             ordered.select(n=RowNumber(), b=Lag("v"), s=Running(Sum("v"))),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from pyspark.sql import functions as sf
 
 from services.settings import setting
 from services.spark_version import SPARK, collated
-from skewless import JoinPlan, SkewlessError, diagnose_join, explain, join, plan_join
+from skewless import JoinPlan, SkewlessError, diagnose_join, explain, plan_join
+from skewless import join as join_of_many_rows
 from skewless.metrics import imbalance
 from skewless.salting.join_plan import JoinKey
 from skewless.salting.join_planner import JoinType, cuts_of
@@ -33,6 +34,7 @@ from skewless.spark.routing import has_retry_guards
 
 pytestmark = pytest.mark.spark
 
+join: Final = partial(join_of_many_rows, least_rows=1)
 TYPES: Final[list[JoinType]] = ["inner", "left", "right", "full", "left_semi", "left_anti"]
 THRESHOLD: Final = "spark.sql.autoBroadcastJoinThreshold"
 COMPILED: Final = "spark.sql.codegen.wholeStage"
@@ -179,6 +181,18 @@ def test_hot_keys_are_cut_and_rows_are_exchanged_once(spark: SparkSession) -> No
     plan = plan_join(left, right, "k", workers=8)
     assert plan.copies <= 0.05 * plan.rows
     assert plan.keys[0].key == "7"
+
+
+@pytest.mark.usefixtures("no_broadcast")
+def test_a_join_of_few_rows_is_left_to_spark(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    left, right = skewed(spark)
+    plan = plan_join(left, right, "k", workers=8)
+    with caplog.at_level("INFO", logger="skewless"):
+        assert is_plain(join_of_many_rows(left, right, "k", workers=8))
+    assert f"not cut: the busiest worker would be spared {plan.spared:.0f} rows, and least_rows is" in caplog.text
+    assert is_plain(join(left, right, "k", workers=8, least_rows=int(plan.spared) + 1))
+    assert not is_plain(join(left, right, "k", workers=8, least_rows=int(plan.spared)))
+    assert not is_plain(join_of_many_rows(left, right, "k", workers=8, learn_from=plan))
 
 
 @pytest.mark.usefixtures("no_broadcast")
@@ -378,6 +392,7 @@ def test_bad_input_is_refused_before_anything_runs(spark: SparkSession) -> None:
         ("unknown type of join 'cross'", (left, right, "k", "cross"), {}),
         ("sample must be above 0", (left, right, "k"), {"sample": 0}),
         ("max_copies must be at least 0", (left, right, "k"), {"max_copies": -1}),
+        ("least_rows must be a whole number", (left, right, "k"), {"least_rows": 0}),
         ("workers must be a whole number", (left, right, "k"), {"workers": 0}),
         ("right side is a stream, but the left side is not. Swap", (left, stream, "k"), {}),
         ("keys of a stream cannot be counted before it runs. Set learn_from", (stream, right, "k"), {}),

@@ -83,7 +83,16 @@ class TableJoin:
             Rows in which to look for hot keys, which those of a stream need.
         """
         table = self._table(rows)
-        return join(rows, table, [*self.on], self.how, workers=self.workers, learn_from=learn_from, seed=self.seed)
+        return join(
+            rows,
+            table,
+            [*self.on],
+            self.how,
+            workers=self.workers,
+            least_rows=1,  # an application follows
+            learn_from=learn_from,
+            seed=self.seed,
+        )
 
     def plain(self, rows: DataFrame) -> DataFrame:
         """Return rows with the columns of the table, by Spark's own join."""

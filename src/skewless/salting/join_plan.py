@@ -213,6 +213,11 @@ class JoinPlan:
         return costs
 
     @property
+    def spared(self) -> float:
+        """The rows, read and made, that the plan takes from the busiest worker."""
+        return float(self.plain_costs.max() - self.costs.max())
+
+    @property
     def is_empty(self) -> bool:
         """Whether every key is whole, and at home."""
         return all(key.is_at_home for key in self.keys)

@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from skewless.errors import ColumnError, ConfigurationError
+from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.salting.join_plan import JoinPlan
 from skewless.salting.join_planner import JoinType, cuts_of
 from skewless.spark.columns import shuffle_partitions
@@ -36,6 +36,10 @@ from skewless.spark.salted_join import SaltedJoin
 from skewless.spark.sampling import SAMPLE, inputs_of_sides
 from skewless.spark.versions import is_dataframe, plan_text
 
+LEAST_ROWS: Final = 2_000_000
+"""Rows, read and made, that a cut must take from the busiest worker, such as a million with one partner each: Spark
+joins as many in the time that a salted join takes beyond its own (`python benchmarks/joins.py few`)."""
+
 _log: Final = logging.getLogger(__name__)
 _JOIN: Final = re.compile(r"(\w*Join\w*|CartesianProduct)\b")
 
@@ -48,6 +52,7 @@ def join(
     *,
     condition: Column | None = None,
     workers: int | None = None,
+    least_rows: int = LEAST_ROWS,
     sample: float = SAMPLE,
     learn_from: JoinPlan | DataFrame | None = None,
     max_copies: float = MAX_COPIES,
@@ -75,6 +80,10 @@ def join(
     workers : int, optional
         The number of partitions, if a key is hot; otherwise adaptive execution decides, which makes few of them if the
         rows are small (`spark.sql.adaptive.coalescePartitions.enabled`). Default: `spark.sql.shuffle.partitions`.
+    least_rows : int
+        Rows, read and made, by which the busiest worker must have more than it gets with hot keys cut: fewer take Spark
+        less time than cuts do. Give a smaller number if costly work follows on the joined rows; 1 cuts every key that
+        is hot. Not asked with `learn_from`.
     sample : float
         Fraction of the rows in which hot keys are looked for; those that are found are counted exactly.
     learn_from : JoinPlan or DataFrame, optional
@@ -90,6 +99,7 @@ def join(
     `join(clicks, pages, "page", "left")`
     """
     sides, kind = sides_of(left, right, on), join_type(how)
+    require_at_least("least_rows", least_rows, 1)
     require_sample(sample)
     require_max_copies(max_copies)
     n_workers = _workers(sides, workers)
@@ -118,6 +128,10 @@ def join(
     if plan.remark:
         _log.warning("join: %s", plan.remark)
     if plan.is_plain:
+        return plain
+    if learn_from is None and plan.spared < least_rows:
+        _log.info("join: not cut: the busiest worker would be spared %.0f rows, and least_rows is %d",
+                  plan.spared, least_rows)  # fmt: skip
         return plain
     return joining.salted(plan, seed)
 
