@@ -97,7 +97,7 @@ EQUIVALENT: Final = {
     ("storage.ledger", 'content = (json.dumps(_as_json(fingerprint), indent=2) + "\\n").encode()', 1): (
         "how far JSON is indented does not change what it says"
     ),
-    ("storage.state_store", 'name = f"worker-{worker}-{uuid4().hex[:12]}.arrow"', 0): "a longer name is as good",
+    ("storage.state_store", 'name = f"worker-{worker}-{uuid4().hex[:12]}.arrows"', 0): "a longer name is as good",
     ("storage.state_store", "newest = max((number for number in listed if number < batch), default=-1)", 3): (
         "below zero there is no batch, whatever the number"
     ),
