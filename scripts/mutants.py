@@ -57,6 +57,7 @@ TESTED_BY: Final = {
     "storage.batch_directory": "storage/test_batch_directory storage/test_ledger storage/test_state_store",
     "storage.state_store": "storage/test_state_store",
     "storage.worker_report": "storage/test_ledger",
+    "spark.merge": "spark/test_merge",
     "processors.processing": "processors/test_processing",
     "simulation.closed_loop": "simulation/test_closed_loop",
     "simulation.keyed_state": "simulation/test_keyed_state",
@@ -100,6 +101,12 @@ EQUIVALENT: Final = {
     ("storage.state_store", 'name = f"worker-{worker}-{uuid4().hex[:12]}.arrows"', 0): "a longer name is as good",
     ("storage.state_store", "newest = max((number for number in listed if number < batch), default=-1)", 3): (
         "below zero there is no batch, whatever the number"
+    ),
+    ("spark.merge", "_KEPT_BYTES: Final = 1 << 16  # and how large they may be: states of sketches are", 0): (
+        "when partials are merged changes no result"
+    ),
+    ("spark.merge", "if n_held > 1 and (n_held > _KEPT or len(held) > _KEPT_BYTES):", 5): (
+        "when partials are merged changes no result"
     ),
     **{
         ("salting.order_plan", "tried = np.arange(last + 1, last + 1 + 8 * n_workers, dtype=np.uint64)", at): _LENGTH

@@ -6,7 +6,7 @@ import math
 import pickle
 from collections import Counter
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, cast, get_args
 from unittest import mock
 
 import pandas as pd
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from skewless.combiners import ApproxTopK, Count, Sum
 from skewless.spark import merge
-from skewless.spark.merge import PACKED, Merger, merge_group, pack, unpack, unpack_results
+from skewless.spark.merge import PACKED, Merger, OutputMode, merge_group, pack, unpack, unpack_results
 
 SCHEMA = pa.schema(
     [
@@ -67,10 +67,11 @@ def test_what_lies_in_the_state_store_is_no_program() -> None:
 class _State:
     """The state of one group, as far as a merge uses it."""
 
-    hasTimedOut = False  # noqa: N815 - as Spark calls it
-
-    def __init__(self) -> None:
+    def __init__(self, watermark_ms: int = 0) -> None:
         self.kept: tuple[bytes, int] | None = None
+        self.times_out_ms: int | None = None
+        self.watermark_ms = watermark_ms
+        self.hasTimedOut = False
 
     @property
     def exists(self) -> bool:
@@ -81,7 +82,18 @@ class _State:
         return self.kept
 
     def update(self, kept: tuple[bytes, int]) -> None:
-        self.kept = kept
+        self.kept, self.times_out_ms = kept, None
+
+    def remove(self) -> None:
+        assert self.kept is not None
+        self.kept = None
+
+    def getCurrentWatermarkMs(self) -> int:  # noqa: N802 - as Spark calls it
+        return self.watermark_ms
+
+    def setTimeoutTimestamp(self, timestamp: int) -> None:  # noqa: N802
+        assert timestamp >= self.watermark_ms, "Spark refuses what is over"
+        self.times_out_ms = timestamp
 
 
 @given(
@@ -106,13 +118,15 @@ def test_partials_of_many_micro_batches_make_the_result_of_all_rows(
             packed += pack(partial.states()).to_pylist()
         return packed
 
-    state, found = _State(), None
+    state, found, n_kept = _State(), None, 0
     with mock.patch.object(merge, "_KEPT_BYTES", kept_bytes):
         for parts in filter(None, micro_batches):
             frames = iter([pd.DataFrame({PACKED: partials_of("a", *parts)})])
             (found,) = merge_group(merger, ["key"], "update", False, ("a",), frames, cast("GroupState", state))
             assert state.kept is not None
-            assert state.kept[1] <= 8
+            n_kept = n_kept + len(parts) if n_kept + len(parts) <= 8 else 1
+            assert state.kept[1] == n_kept or kept_bytes < 1 << 16
+            assert state.kept[1] <= n_kept
     if found is None:
         return
     held = pa.RecordBatch.from_pandas(found, preserve_index=False)
@@ -124,3 +138,48 @@ def test_partials_of_many_micro_batches_make_the_result_of_all_rows(
     counts = Counter(values)
     assert sorted((one["count"] for one in a["top"]), reverse=True) == sorted(counts.values(), reverse=True)[:3]
     assert (b["key"], b["n"], b["s"]) == ("b", 2, 10)
+
+
+@given(
+    end=st.integers(1, 5_000_000_000),
+    watermarks=st.lists(st.integers(-3, 3), min_size=1, max_size=6),
+    mode=st.sampled_from(get_args(OutputMode)),
+    ends=st.booleans(),
+)
+def test_a_window_closes_once_when_the_watermark_reaches_its_end(
+    end: int, watermarks: list[int], mode: OutputMode, ends: bool
+) -> None:
+    """Rows come as long as the window is open, and once more in the micro-batch in which it is found to be over.
+
+    As Spark does, a group whose timeout is below the watermark is called without rows. Bounds are microseconds, and
+    watermarks milliseconds, here by their distance to the end of the window.
+    """
+    rows = pa.schema([("x", pa.int64())])
+    merger = Merger(inputs=rows, shown=(), combiners={"n": Count()}, reads={"n": ()})
+    partial = merger.partials()
+    partial.add_rows(pa.table({"x": [1, 2]}, schema=rows))
+    packed = pack(partial.states()).to_pylist()
+    end_ms = (end + 999) // 1000
+    state, n_rows = _State(), 0
+    key = (0, end)
+
+    def called(frames: list[pd.DataFrame]) -> list[pd.DataFrame]:
+        group_state = cast("GroupState", state)
+        return [*merge_group(merger, ["skewless_start", "skewless_end"], mode, ends, key, iter(frames), group_state)]
+
+    for watermark in sorted(watermarks):
+        state.watermark_ms = max(0, end_ms + watermark)
+        state.hasTimedOut = state.times_out_ms is not None and state.times_out_ms < state.watermark_ms
+        is_over = ends and end_ms <= state.watermark_ms
+        n_rows += 0 if state.hasTimedOut else 2
+        found = called([] if state.hasTimedOut else [pd.DataFrame({PACKED: packed})])
+        shown = is_over if mode == "append" else not state.hasTimedOut
+        assert len(found) == shown
+        for one in found:
+            assert one[["skewless_start", "skewless_end"]].to_numpy().tolist() == [[0, end]]
+            (result,) = unpack_results(merger, iter([pa.RecordBatch.from_pandas(one, preserve_index=False)]))
+            assert result.column("n").to_pylist() == [n_rows]
+        assert state.exists != is_over
+        if is_over:
+            return
+        assert state.times_out_ms == (max(1, end_ms - 1) if ends else None)
