@@ -481,6 +481,7 @@ def test_explain_and_diagnose(spark: SparkSession, capsys: pytest.CaptureFixture
         assert f"turns {turns}" in capsys.readouterr().out
         diagnosis = diagnose_join(left, right, [("k", "k")], "left", workers=8, label="rows")
         assert diagnosis.verdict == "join"
+        assert "Spark joins in less time than cuts take" in diagnosis.reason
         assert diagnosis.hottest[0].name == "7"
         assert str(diagnosis).startswith("rows: left join of ")
     finally:

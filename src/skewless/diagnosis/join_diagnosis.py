@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from skewless import notebook
-from skewless.salting.join_plan import JoinPlan
+from skewless.salting.join_plan import LEAST_ROWS, JoinPlan
 from skewless.salting.join_planner import made
 from skewless.salting.slots import landings_of_salts
 
@@ -241,8 +241,12 @@ def _verdict(plan: JoinPlan, predictions: Sequence[JoinPrediction], *, broadcast
         )
     on_both = sum(len(key.left_shares) > 1 and len(key.right_shares) > 1 for key in plan.keys)
     grid = f", {on_both} of them on both sides" if on_both else ""
+    few = (
+        " These are few rows, which Spark joins in less time than cuts take: join leaves them to it, unless costly "
+        f"work follows and least_rows is at most {plan.spared:,.0f}."
+    )
     return "join", (
         f"skewless.join cuts {plan.n_cut} keys{grid}, which makes the largest task {planned.speed_up:.1f} times "
         f"shorter than that of Spark's own join, and copies {planned.copied:.2%} of the rows; uniform salting copies "
-        f"{predictions[2].copied:.0%}."
+        f"{predictions[2].copied:.0%}.{few if plan.spared < LEAST_ROWS else ''}"
     )

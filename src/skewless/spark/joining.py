@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
-from skewless.salting.join_plan import JoinPlan
+from skewless.salting.join_plan import LEAST_ROWS, JoinPlan
 from skewless.salting.join_planner import JoinType, cuts_of
 from skewless.spark.columns import shuffle_partitions
 from skewless.spark.deploy.session import reason_of
@@ -35,10 +35,6 @@ from skewless.spark.planning import require_sample, workers_of
 from skewless.spark.salted_join import SaltedJoin
 from skewless.spark.sampling import SAMPLE, inputs_of_sides
 from skewless.spark.versions import is_dataframe, plan_text
-
-LEAST_ROWS: Final = 2_000_000
-"""Rows, read and made, that a cut must take from the busiest worker, such as a million with one partner each: Spark
-joins as many in the time that a salted join takes beyond its own (`python benchmarks/joins.py few`)."""
 
 _log: Final = logging.getLogger(__name__)
 _JOIN: Final = re.compile(r"(\w*Join\w*|CartesianProduct)\b")
