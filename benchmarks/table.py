@@ -29,10 +29,12 @@ from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+import salting
 from joins import sleeping, uniform
 from salting import noop, run_stream, top_of
 from skewless import ApproxDistinct, ApproxTopK, Count, Sum, group, join, over, repartition
@@ -366,6 +368,7 @@ def main() -> None:
     arguments = parser.parse_args()
     file = PAGE / "table.json"
     if not arguments.page:
+        cloudpickle.register_pickle_by_value(salting)  # type: ignore[no-untyped-call] # workers cannot import it
         spark = make_session(f"local[{WORKERS}]", spark_driver_memory="6g", spark_sql_shuffle_partitions=str(WORKERS))
         spark.sparkContext.setLogLevel("ERROR")
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # both sides of a join are large here
