@@ -162,7 +162,7 @@ def several_keys(rows: Rows) -> Ways:
 
 def _joins(left: DataFrame, right: DataFrame, on: list[str], micros: float) -> Ways:
     def joined() -> DataFrame:
-        return join(left, right, on, workers=WORKERS, least_rows=100_000)  # as costly work follows
+        return join(left, right, on, workers=WORKERS, least_rows=1)  # as costly work follows
 
     return {
         "plain": lambda: slow(left.join(right, on), micros),
