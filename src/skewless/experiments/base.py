@@ -133,6 +133,8 @@ class Experiment:
         Returns the table of numbers.
     panels : tuple of Panel
         The figure.
+    drawn : callable
+        Returns the rows that the figure shows, of all. Default: all.
     paper : tuple of Row
         Numbers that the paper prints, drawn next to ours.
     source : str
@@ -153,6 +155,7 @@ class Experiment:
     compare: Callable[[Rows], Iterable[Number]]
     panels: tuple[Panel, ...]
     source: str
+    drawn: Callable[[Rows], Rows] = Rows
     paper: tuple[Row, ...] = ()
     deviates: Mapping[str, Reason] = field(default_factory=dict)
     full_only: frozenset[str] = frozenset()

@@ -62,6 +62,7 @@ _STYLE: Final[Any] = {
 
 def draw(experiment: Experiment, rows: Rows) -> str:
     """Draw the figure of an experiment as SVG."""
+    rows = experiment.drawn(rows)
     with_rows = tuple(panel for panel in experiment.panels if rows.where(**panel.where))  # some need files, or Spark
     panels = with_rows or experiment.panels
     columns = min(len(panels), 2 if len(panels) == 4 else _MAX_COLUMNS)

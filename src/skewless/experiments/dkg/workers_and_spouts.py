@@ -111,7 +111,7 @@ def _panels(parameter: str) -> tuple[Panel, ...]:
             y="value",
             title=title,
             log_y=metric == "latency_ms",
-            where={"metric": metric, "first_seed": (0, None)},
+            where={"metric": metric},
         )
         for metric, title in TITLES.items()
     )
@@ -128,6 +128,7 @@ EXPERIMENTS: Final = {
         expect=_expect_workers,
         compare=partial(_compare, "workers", _WORKERS),
         panels=_panels("workers"),
+        drawn=medians,
         source="section 5.5, Figure 12",
         deviates={
             "latency of DKG grows a little with the workers": _one_more_a_minute,
@@ -151,6 +152,7 @@ EXPERIMENTS: Final = {
         expect=_expect_spouts,
         compare=partial(_compare, "spouts", (5, 20)),
         panels=_panels("spouts"),
+        drawn=medians,
         source="section 5.6, Figure 13",
         full_only=frozenset({"throughput of DKG does not depend on spouts"}),  # nor on chance, with many tuples
     ),
