@@ -87,9 +87,13 @@ def _start_workers(_application: str, spark: SparkSession) -> None:
 
 
 def agree(measured: Rows, **at: int) -> Iterator[Check]:
-    """Expect measurements to agree with the simulation, and throughput to be in the paper's order `at` a point."""
+    """Expect measurements to agree with the simulation, and throughput to be in the paper's order `at` a point.
+
+    The paper's four are judged: `even`, beside them, goes by the speed of workers, which is measured on Spark.
+    """
     if not measured:
         return
+    measured = measured.where(grouping=BEST_FIRST)
     apart = max(abs(row["value"] - row["simulated"]) for row in measured.where(metric="stddev"))
     yield within("on Spark, stddev is as simulated, within a point", apart, most=1.0)
     apart = max(abs(row["value"] / row["simulated"] - 1) for row in measured.where(metric="dist_cost"))
