@@ -111,7 +111,7 @@ def _compare_printed(rows: Rows) -> Iterator[Number]:
 
 
 def _compare_runs(rows: Rows) -> Iterator[Number]:
-    """Say how much the throughput of DKG depends on chance, and on what the paper leaves open.
+    """Return how much the throughput of DKG depends on chance, and on what the paper leaves open.
 
     How long a new worker of the hot key is sent all of its tuples decides; so when the routers give it one, and how
     many tuples fit in its queue.
