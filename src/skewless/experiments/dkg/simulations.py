@@ -64,7 +64,7 @@ ROUTERS: Final = 10
 SPOUTS: Final = 5
 """Sections 5.3 and 5.4."""
 SEEDS: Final = 9
-"""Runs of DKG in full size: when each router gives the hot key another worker is chance, and decides a tenth; how many
+"""Runs of DKG: when each router gives the hot key another worker is chance, and decides a tenth; how many
 tuples wait for that worker meanwhile is open, and decides as much."""
 _OPEN: Final = {"first_seed", "per_list"}
 _LONGEST_BATCH_MS: Final = 15_000  # the cycle of dynamic key grouping
@@ -162,15 +162,19 @@ def rows_of(about: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterator[
         yield {**about, "metric": name, "value": value, "normalised": part}
 
 
-def in_full(seeds: int = SEEDS, **point: Any) -> Iterator[Point]:
-    """Return the points of one of the paper's four in full size, those of DKG with several seeds and lengths of lists.
+def in_turn(runs: int = SEEDS, **point: Any) -> Iterator[Point]:
+    """Return a point with several seeds, and with lengths of lists in turn.
 
-    >>> [(point["first_seed"], point["per_list"]) for point in in_full(grouping="key")]
-    [(0, 1)]
+    >>> [(point["first_seed"], point["per_list"]) for point in in_turn(4, grouping="key")]
+    [(0, 1), (1, 3), (2, 10), (3, 1)]
     """
-    luck = {"partial_key": 3, DKG: seeds}  # the others depend on none
-    for seed in range(luck.get(point["grouping"], 1)):
+    for seed in range(runs):
         yield {**point, "first_seed": seed, "per_list": PER_LIST[seed % len(PER_LIST)]}
+
+
+def in_full(seeds: int = SEEDS, **point: Any) -> Iterator[Point]:
+    """Return the points of one of the paper's four in full size, of which some depend on luck."""
+    return in_turn({"partial_key": 3, DKG: seeds}.get(point["grouping"], 1), **point)
 
 
 def medians(rows: Rows) -> Rows:
@@ -193,6 +197,6 @@ def medians(rows: Rows) -> Rows:
 
 
 def curves(rows: Rows, metric: str, over: str) -> dict[str, dict[float, float]]:
-    """Return a metric of each grouping over a parameter, in virtual time."""
-    found = rows.where(engine=SIMULATED, metric=metric)
+    """Return a metric of each grouping over a parameter, in virtual time, by the medians."""
+    found = medians(rows.where(engine=SIMULATED, metric=metric))
     return {name: found.by(over, "value", grouping=name) for name in GROUPINGS}

@@ -82,7 +82,7 @@ def _expect_order(rows: Rows, parameter: str, value: int) -> Iterator[Check]:
 
 def _one_more_a_minute(rows: Rows) -> str:
     """Return what more workers do to DKG in a closed loop."""
-    latency = curves(medians(rows), "latency_ms", "workers")
+    latency = curves(rows, "latency_ms", "workers")
     most = _WORKERS[-1]
     runs = [row["value"] for row in rows.where(grouping=DKG, metric="latency_ms", workers=most)]
     ahead = sum(run < latency["partial_key"][most] for run in runs)
