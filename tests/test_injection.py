@@ -164,4 +164,4 @@ def test_files_have_names_by_number_whatever_keys_are_called(name: str) -> None:
         f"state/{batch}/{places[5].file}",
         f"state/{batch}/worker-1.json",
     ]
-    assert set(places[5].file) <= set("worker-.0123456789abcdef")
+    assert set(places[5].file) <= set("worker-.arrows0123456789abcdef")
