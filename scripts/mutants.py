@@ -68,8 +68,7 @@ TESTED_BY: Final = {
 }
 """The modules whose mistakes would cost answers or balance, and the tests that have to notice them."""
 
-_LENGTH: Final = "how many slots are tried at a time does not change which one is the first"
-_WHEN: Final = "when partials are merged changes no result"
+_AT_ONCE: Final = "how much is taken at a time changes no result"
 EQUIVALENT: Final = {
     (
         "salting.join_planner",
@@ -103,10 +102,10 @@ EQUIVALENT: Final = {
     ("storage.state_store", "newest = max((number for number in listed if number < batch), default=-1)", 3): (
         "below zero there is no batch, whatever the number"
     ),
-    ("spark.merge", "_KEPT_BYTES: Final = 1 << 16  # and how large they may be: states of sketches are", 0): _WHEN,
-    ("spark.merge", "if n_held > 1 and (n_held > _KEPT or len(held) > _KEPT_BYTES):", 5): _WHEN,
+    ("spark.merge", "_KEPT_BYTES: Final = 1 << 16  # and how large they may be: states of sketches are", 0): _AT_ONCE,
+    ("spark.merge", "if n_held > 1 and (n_held > _KEPT or len(held) > _KEPT_BYTES):", 5): _AT_ONCE,
     **{
-        ("salting.order_plan", "tried = np.arange(last + 1, last + 1 + 8 * n_workers, dtype=np.uint64)", at): _LENGTH
+        ("salting.order_plan", "tried = np.arange(last + 1, last + 1 + 8 * n_workers, dtype=np.uint64)", at): _AT_ONCE
         for at in (3, 4, 5, 6)
     },
 }
