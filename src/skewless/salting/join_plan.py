@@ -21,7 +21,7 @@ from skewless.salting.slots import landings_of_salts, steer
 
 LEAST_ROWS: Final = 2_000_000
 """Rows, read and made, that a cut must take from the busiest worker, such as a million with one partner each: Spark
-joins as many in the time that a salted join takes beyond its own (`python benchmarks/joins.py few`)."""
+joins about as many in the time that a salted join takes beyond its own (`python benchmarks/joins.py few`)."""
 
 _FORMAT: Final = 1
 _SHOWN: Final = 12
