@@ -184,6 +184,15 @@ def test_hot_keys_are_cut_and_rows_are_exchanged_once(spark: SparkSession) -> No
 
 
 @pytest.mark.usefixtures("no_broadcast")
+def test_spark_takes_more_partitions_than_workers_if_it_is_set_to(spark: SparkSession) -> None:
+    left, right = skewed(spark)
+    with setting(spark, "spark.sql.shuffle.partitions", "8"):
+        joined = join(left, right, "k", workers=3)
+        assert imbalance(per_partition(joined)) < 5
+        assert all(", 8), " in exchange for exchange in exchanges(joined))
+
+
+@pytest.mark.usefixtures("no_broadcast")
 def test_a_join_of_few_rows_is_left_to_spark(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     left, right = skewed(spark)
     plan = plan_join(left, right, "k", workers=8)
@@ -479,6 +488,8 @@ def test_explain_and_diagnose(spark: SparkSession, capsys: pytest.CaptureFixture
         explain(join(left.withColumn("v", sf.lit(1)), right, "k", workers=8))  # rows that nothing tells apart
         turns = "are random" if has_retry_guards(spark) else "follow row content"
         assert f"turns {turns}" in capsys.readouterr().out
+        explain(join_of_many_rows(left, right, "k", workers=8))  # as it is installed, these are few
+        assert "all rows of a key meet in one task; join cuts hot keys from least_rows on" in capsys.readouterr().out
         diagnosis = diagnose_join(left, right, [("k", "k")], "left", workers=8, label="rows")
         assert diagnosis.verdict == "join"
         assert "Spark joins in less time than cuts take" in diagnosis.reason

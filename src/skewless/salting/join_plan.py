@@ -6,6 +6,7 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -121,7 +122,7 @@ class JoinPlan:
     left_content: tuple[str, ...] = ()
     right_content: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def counts(self) -> JoinCounts:
         """What the plan was made from."""
         return JoinCounts(
@@ -199,7 +200,7 @@ class JoinPlan:
         """What each worker gets: rows of both sides, and the rows that they make."""
         return self.plain_costs if self.is_plain else self._salted_costs
 
-    @property
+    @cached_property
     def _salted_costs(self) -> NDArray[np.float64]:
         costs = self.counts.others(self.how) + self.nulls / self.workers
         for key in self.keys:
@@ -207,7 +208,7 @@ class JoinPlan:
             np.add.at(costs, np.array(grid.workers), grid.costs(key.left, key.right, self.how))
         return costs
 
-    @property
+    @cached_property
     def plain_costs(self) -> NDArray[np.float64]:
         """What each worker gets from Spark's own exchange; rows without a key all go to one."""
         counts = self.counts
@@ -293,7 +294,7 @@ class JoinPlan:
         """Read a plan that `save` wrote."""
         return cls.from_json(read_plan(path))
 
-    @property
+    @cached_property
     def summary(self) -> str:
         """The plan in a line: keys, cells, copies, balance."""
         before, after = (
@@ -308,7 +309,7 @@ class JoinPlan:
             f"{'; ' if self.remark else ''}{self.remark}"
         )
 
-    @property
+    @cached_property
     def remark(self) -> str:
         """Why keys that are too large for a worker are not cut further; empty if there are none."""
         limit = (1 + _WORTHWHILE) * float(self.costs.mean())

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from skewless import notebook
-from skewless.spark.join_explanation import broadcast_join, salted_join
+from skewless.spark.join_explanation import broadcast_join, salted_join, why_plain
 from skewless.spark.physical_plan import Operator, PhysicalPlan, read_plan
 
 _BY_SLOT: Final = r"Exchange hashpartitioning\(skewless_slot\w*#\d+, (\d+)\)"
@@ -384,7 +384,7 @@ def _by_spark(plan: PhysicalPlan) -> str:
         return "nothing is exchanged by key"
     if all(_is_combined(plan.nodes, plan.below(node)) for node in exchanges):
         return "Spark combines the rows of a key before it exchanges them, so that skew costs nothing"
-    return "all rows of a key meet in one task"
+    return f"all rows of a key meet in one task{why_plain(plan)}"
 
 
 def _is_combined(nodes: Sequence[str], below: range) -> bool:

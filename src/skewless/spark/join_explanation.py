@@ -41,7 +41,17 @@ def salted_join(plan: PhysicalPlan, node: int) -> Operator | None:
 
 def broadcast_join(plan: PhysicalPlan) -> str | None:
     """Return why a join is left to Spark, if its last one is a broadcast join."""
-    top = next((text for text in plan.nodes if _JOIN.match(text)), "")
-    if not top.startswith("Broadcast"):
+    if not _top(plan).startswith("Broadcast"):
         return None
     return "Spark broadcasts one side of the join, so that rows stay where they are and no key is hot"
+
+
+def why_plain(plan: PhysicalPlan) -> str:
+    """Return how to find out why `join` has left a join to Spark; empty if there is none."""
+    if not _top(plan):
+        return ""
+    return "; join cuts hot keys from least_rows on: diagnose_join says which keys are hot, and what cuts would gain"
+
+
+def _top(plan: PhysicalPlan) -> str:
+    return next((text for text in plan.nodes if _JOIN.match(text)), "")

@@ -75,7 +75,8 @@ def join(
         on the side that it keeps only.
     workers : int, optional
         The number of partitions, if a key is hot; otherwise adaptive execution decides, which makes few of them if the
-        rows are small (`spark.sql.adaptive.coalescePartitions.enabled`). Default: `spark.sql.shuffle.partitions`.
+        rows are small (`spark.sql.adaptive.coalescePartitions.enabled`). Default: `spark.sql.shuffle.partitions`, of
+        which Spark makes a join of two exchanged sides at the least, whatever is asked for.
     least_rows : int
         Rows, read and made, by which the busiest worker must have more than it gets with hot keys cut: fewer take Spark
         less time than cuts do. Give a smaller number if costly work follows on the joined rows; 1 cuts every key that
@@ -238,17 +239,17 @@ class Joining:
 
 
 def _workers(sides: tuple[Side, Side], workers: int | None) -> int:
-    """Return the number of workers; state of streams has that of Spark, whatever is asked for."""
+    """Return the number of partitions that Spark will make; state of streams has Spark's own, whatever is asked for."""
     spark = sides[0].original.sparkSession
-    n_workers = workers_of(spark, workers)
+    n_workers, least = workers_of(spark, workers), shuffle_partitions(spark)
     both_stream = all(side.original.isStreaming for side in sides)
-    if both_stream and n_workers != shuffle_partitions(spark):
+    if both_stream and n_workers != least:
         raise ConfigurationError(
             "the state of two streams has spark.sql.shuffle.partitions partitions",
             subject="workers",
             hint="leave {workers} out, and set spark.sql.shuffle.partitions",
         )
-    return n_workers
+    return n_workers if n_workers == 1 else max(n_workers, least)
 
 
 def _require_teacher(left: Side, learn_from: JoinPlan | DataFrame | None) -> None:

@@ -26,6 +26,7 @@ _NODE: Final = re.compile(
 )
 _UNITS: Final = " KMGTPE"
 _CACHED: Final = "InMemoryTableScan"
+_MULTIPLIES: Final = ("Generate ", "Expand ")  # the rows of its input, by a number that Spark does not know
 _READ: Final = ("FileScan", "BatchScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union")
 _UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
 
@@ -107,6 +108,8 @@ def is_read_with_ease(text: str) -> bool:
 def rows_of_inputs(text: str) -> list[float]:
     """Return how many rows each input of a query has, or at most has; 0 where Spark does not know.
 
+    One more that is not known stands for arrays that are exploded: they can have any number of elements.
+
     Parameters
     ----------
     text : str
@@ -131,7 +134,7 @@ def inputs_of_sides(text: str) -> tuple[list[float], list[float]]:
     ([256.0], [40.0])
     """
     nodes = _nodes(text)
-    top = next((number for number, node in enumerate(nodes) if node.string[node.end(1) :].startswith("Join ")), None)
+    top = next((number for number, node in enumerate(nodes) if _name(node).startswith("Join ")), None)
     below = [] if top is None else [*takewhile(lambda node: _depth(node) > _depth(nodes[top]), nodes[top + 1 :])]
     starts = [number for number, node in enumerate(below) if _depth(node) == _depth(below[0])]
     if len(starts) != len(("left", "right")):  # none is left, or names of columns break the lines
@@ -148,10 +151,15 @@ def _depth(node: re.Match[str]) -> int:
     return len(node[1])
 
 
+def _name(node: re.Match[str]) -> str:
+    return node.string[node.end(1) :]
+
+
 def _rows_of_leaves(nodes: Sequence[re.Match[str]]) -> list[float]:
     following = [*map(_depth, nodes[1:]), 0]
     leaves = [node for node, after in zip(nodes, following, strict=False) if after <= _depth(node)]
-    return [_rows(*node.groups()[1:]) for node in leaves]
+    unknown = [0.0] if any(_name(node).startswith(_MULTIPLIES) for node in nodes) else []
+    return [*(_rows(*node.groups()[1:]) for node in leaves), *unknown]
 
 
 def _rows(size: str, unit: str, rows: str | None) -> float:
