@@ -298,7 +298,7 @@ CASES: Final = {
     "several": Case(
         title="join by two columns",
         ways=several_keys,
-        rows=1_600_000,
+        rows=4_000_000,
         keys=20_000,
         remark="One column is skewed, the pair of them is not: it is Spark's own join, and planning.",
     ),

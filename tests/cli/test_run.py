@@ -68,7 +68,11 @@ def test_ctrl_c_stops_a_run_that_goes_on_and_prints_one_document(tmp_path: Path)
     done = run_apart(*command, "--verify", "--json")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     report = json.loads(done.stdout)
-    assert (report["grouping"], report["exact"], report["tuples"], report["batches"]) == ("dynamic_key", True, 600, 3)
+    assert (report["grouping"], report["exact"], report["tuples"]) == ("dynamic_key", True, 600)
+    # Two or three: Spark reads a file that it had only noted when it was stopped together with the next one. A
+    # micro-batch without files, which closes windows, repeats the offset of the one before.
+    offsets = {log.read_text().splitlines()[-1] for log in tmp_path.glob("check/query/offsets/[0-9]*")}
+    assert report["batches"] == len(offsets)
     assert set(report["latency_ms"]) == {"p50", "p95", "p99"}
     assert list((tmp_path / "out").glob("*.parquet"))
     written = [file for folder in ("check", "out") for file in (tmp_path / folder).rglob("*") if file.is_file()]

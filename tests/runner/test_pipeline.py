@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,6 +118,26 @@ def test_a_stopped_run_goes_on_where_it_was(spark: SparkSession, tmp_path: Path)
     assert sum(row["n"] for row in read(tmp_path / "out")) == 600
     with pytest.raises(SkewlessError, match="belongs to a run with another grouping and window"):
         pipeline(grouping="key", window="1s", checkpoint=str(tmp_path / "check")).run(spark)
+
+
+def test_a_stop_between_two_logs_of_spark_joins_two_files_and_loses_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark notes a file in the log of its source, then the micro-batch in that of the query, which fails here."""
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        file = tmp_path / "in" / f"{number}.txt"
+        file.write_text("a\nb\n" * (number + 1))
+        os.utime(file, (1_000 + number, 1_000 + number))  # Spark reads by time
+    job = pipeline(FileInput(path=str(tmp_path / "in")), checkpoint=str(tmp_path / "check"))
+    query = tmp_path / "check" / "query"
+    in_the_way = query / "offsets" / "1"
+    with pytest.raises(SkewlessError, match="Multiple streaming jobs detected"):
+        job.run(spark, show=lambda *_: in_the_way.touch())
+    in_the_way.unlink()
+    assert (query / "sources" / "0" / "1").exists()
+    report = job.run(spark)
+    assert (report.exact, report.tuples, sum(report.load), report.batches) == (True, 12, 12, 2)
+    ledger = Ledger(uri=str(tmp_path / "check" / "ledger"))
+    assert [sum(worker.tuples for worker in ledger.read_workers(batch)) for batch in (0, 1)] == [2, 10]
 
 
 def test_a_used_ledger_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ _NODE: Final = re.compile(
 )
 _UNITS: Final = " KMGTPE"
 _CACHED: Final = "InMemoryTableScan"
-_MULTIPLIES: Final = ("Generate ", "Expand ")  # the rows of its input, by a number that Spark does not know
+_EXPLODES: Final = ("Generate ", "Expand ")
+_EXPLODED: Final = 8  # rows that each row of the input is taken to have become: Spark does not know
 _READ: Final = ("FileScan", "BatchScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union")
 _UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
 
@@ -108,7 +109,7 @@ def is_read_with_ease(text: str) -> bool:
 def rows_of_inputs(text: str) -> list[float]:
     """Return how many rows each input of a query has, or at most has; 0 where Spark does not know.
 
-    One more that is not known stands for arrays that are exploded: they can have any number of elements.
+    If arrays are exploded, their length is guessed.
 
     Parameters
     ----------
@@ -158,8 +159,8 @@ def _name(node: re.Match[str]) -> str:
 def _rows_of_leaves(nodes: Sequence[re.Match[str]]) -> list[float]:
     following = [*map(_depth, nodes[1:]), 0]
     leaves = [node for node, after in zip(nodes, following, strict=False) if after <= _depth(node)]
-    unknown = [0.0] if any(_name(node).startswith(_MULTIPLIES) for node in nodes) else []
-    return [*(_rows(*node.groups()[1:]) for node in leaves), *unknown]
+    exploded = _EXPLODED if any(_name(node).startswith(_EXPLODES) for node in nodes) else 1
+    return [exploded * _rows(*node.groups()[1:]) for node in leaves]
 
 
 def _rows(size: str, unit: str, rows: str | None) -> float:

@@ -32,7 +32,8 @@ class FileInput(Input):
 
     A time is a timestamp, a text that Spark reads as one, the form that Twitter writes, or a number since 1970: of
     seconds, or of milli-, micro- or nanoseconds where seconds would lie beyond the year 5000. Rows that cannot be read,
-    or have no time where one is needed, are rejects. In a stream each file is a micro-batch.
+    or have no time where one is needed, are rejects. In a stream each file is a micro-batch; after a stop,
+    two files may share one.
 
     Parameters
     ----------
