@@ -78,8 +78,8 @@ def test_salts_steer_every_piece_to_its_worker(workers: int, seed: int) -> None:
     salts = plan.salts()
     assert salts.hashes == tuple(key.hash for key in plan.moved)
     loads = np.array(plan.totals)
-    for key, start, mask in zip(plan.moved, salts.starts, salts.masks, strict=True):
-        entries = np.array(salts.guide[start : start + mask + 1], dtype=np.uint64)
+    for key, start, size in zip(plan.moved, salts.starts, salts.sizes, strict=True):
+        entries = np.array(salts.guide[start : start + size], dtype=np.uint64)
         sent = landings(entries, workers, np.uint64(key.spark_hash & 0xFFFFFFFF))
         assert set(sent.tolist()) <= set(key.workers)
         loads[key.spark_hash % workers] -= key.rows

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.salting.salts import Salts
+from skewless.salting.salts import Salts, apportioned
 from skewless.salting.slots import landings_of_salts
 
 SHARES = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=9)
@@ -14,7 +14,7 @@ SHARES = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=9)
 
 def salts_of(salts: Salts, key: int, turn: int) -> list[int]:
     """Look the salts of a row up, as the query does."""
-    entry = salts.guide[salts.starts[key] + (turn & salts.masks[key])]
+    entry = salts.guide[salts.starts[key] + turn % salts.sizes[key]]
     return list(salts.cells[entry : entry + salts.copies[key]]) if salts.cells else [entry]
 
 
@@ -26,14 +26,21 @@ def test_rows_take_the_salts_of_one_piece(keys: list[tuple[list[float], int]], f
         pieces.append((number, -number, cells, shares))
     salts = Salts.of_pieces(pieces)
     for number, _, cells, shares in pieces:
-        size = salts.masks[number] + 1
-        assert size & salts.masks[number] == 0  # a power of two
+        size = salts.sizes[number]
         taken = [salts_of(salts, number, turn) for turn in range(size)]
         rows = cells.tolist()
         counts = [taken.count(row) for row in rows]
         assert sum(counts) == size  # nobody takes anything else
         exact = np.array(shares) / sum(shares) * size
         assert np.abs(counts - exact).max() < 1
+        if size < 64 * len(shares):
+            assert (counts - exact).max() <= 0.01 * size / len(shares), "a piece is larger than planned"
+
+
+@given(pieces=st.integers(1, 300), last=st.sampled_from([1.0, 0.5, 0.25, 0.75]))
+def test_equal_pieces_take_few_entries(pieces: int, last: float) -> None:
+    entries = apportioned(np.array([*[1.0] * pieces, last]))
+    assert entries.sum() <= 4 * (pieces + 1)
 
 
 @given(

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from skewless.salting.slots import slots
 
-_ENTRIES_PER_PIECE: Final = 64  # so that rounding makes a piece less than 1 % larger than planned
+_TOLERANCE: Final = 0.01  # of a mean piece, by which rounding may make one larger than planned
+_ENTRIES_PER_PIECE: Final = 64  # at most, where no smaller number comes as near
 _MOST_ENTRIES: Final = 1 << 16
 
 Steered = tuple[int, int, Sequence[int], Sequence[float]]
@@ -29,7 +30,7 @@ Pieces = tuple[int, int, NDArray[np.int64], Sequence[float]]
 class Salts:
     """The keys that have salts, and the salts of their rows.
 
-    A row of key number k takes entry `starts[k] + (turn & masks[k])` of the guide: its salt. Where rows are copied,
+    A row of key number k takes entry `starts[k] + turn % sizes[k]` of the guide: its salt. Where rows are copied,
     that entry is where its salts begin among the cells, and there are `copies[k]` of them.
 
     Parameters
@@ -38,8 +39,8 @@ class Salts:
         Spark's `xxhash64` of each key.
     spark_hashes : tuple of int
         Spark's `hash` of each key.
-    starts, masks : tuple of int
-        Where the entries of a key are, and the size of that section less 1; sizes are powers of two.
+    starts, sizes : tuple of int
+        Where the entries of a key are, and how many it has.
     guide : tuple of int
         Salts, or places among the cells, each as often as its piece is large.
     cells : tuple of int
@@ -51,7 +52,7 @@ class Salts:
     hashes: tuple[int, ...]
     spark_hashes: tuple[int, ...]
     starts: tuple[int, ...]
-    masks: tuple[int, ...]
+    sizes: tuple[int, ...]
     guide: tuple[int, ...]
     cells: tuple[int, ...] = ()
     copies: tuple[int, ...] = ()
@@ -70,21 +71,21 @@ class Salts:
         """Return the salts of pieces whose rows are copied to one or several salts."""
         keys = list(keys)
         is_copied = any(salts.shape[1] > 1 for _, _, salts, _ in keys)
-        starts, masks = [], []
+        starts, sizes = [], []
         guide: list[int] = []
         cells: list[int] = []
         for _, _, salts, shares in keys:
             places = len(cells) + np.arange(salts.shape[0]) * salts.shape[1] if is_copied else salts[:, 0]
             entries = np.repeat(places, apportioned(np.asarray(shares, dtype=np.float64)))
             starts.append(len(guide))
-            masks.append(entries.size - 1)
+            sizes.append(entries.size)
             guide += entries.tolist()
             cells += salts.ravel().tolist() if is_copied else []
         return cls(
             hashes=tuple(hashed for hashed, *_ in keys),
             spark_hashes=tuple(spark_hash for _, spark_hash, *_ in keys),
             starts=tuple(starts),
-            masks=tuple(masks),
+            sizes=tuple(sizes),
             guide=tuple(guide),
             cells=tuple(cells),
             copies=tuple(salts.shape[1] for _, _, salts, _ in keys) if is_copied else (),
@@ -92,16 +93,25 @@ class Salts:
 
 
 def apportioned(shares: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Divide a power of two in proportion to shares, by largest remainders.
+    """Divide a number of entries in proportion to shares: few, as Spark prints them all with every plan.
 
-    >>> apportioned(np.array([1.0])), apportioned(np.array([2.0, 1.0, 1.0])).tolist()
-    (array([1]), [128, 64, 64])
+    >>> apportioned(np.array([1.0])).tolist(), apportioned(np.array([2.0, 1.0, 1.0])).tolist()
+    ([1], [2, 1, 1])
     """
-    if shares.size == 1:
-        return np.ones(1, dtype=np.int64)
-    wanted = max(shares.size, min(_ENTRIES_PER_PIECE * shares.size, _MOST_ENTRIES))
-    size = 1 << (wanted - 1).bit_length()
-    exact = shares * (size / shares.sum())
+    shares = shares / shares.sum()
+    most = max(shares.size, min(_ENTRIES_PER_PIECE * shares.size, _MOST_ENTRIES))
+    for entries_of_largest in range(1, _ENTRIES_PER_PIECE + 1):
+        size = round(entries_of_largest / shares.max())
+        if size > most:
+            break
+        entries = _by_largest_remainders(shares, size)
+        if (entries / size - shares).max() <= _TOLERANCE / shares.size:
+            return entries
+    return _by_largest_remainders(shares, most)
+
+
+def _by_largest_remainders(shares: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+    exact = shares * size
     entries: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     entries[np.argsort(entries - exact, kind="stable")[: size - entries.sum()]] += 1
     return entries

@@ -61,8 +61,8 @@ def salt_of(keys: Sequence[Column], salts: Salts, turn: Column) -> Column:
     # by name: the function of PySpark 3.5 takes no column as the element
     found = sf.call_function("array_position", _array(salts.hashes, "bigint"), sf.xxhash64(*keys))
     number = found.cast("int")
-    start, mask = (sf.get(_array((0, *values), "int"), number) for values in (salts.starts, salts.masks))
-    entry = start + turn.bitwiseAND(mask.cast("bigint")).cast("int")
+    start, size = (sf.get(_array((1, *values), "int"), number) for values in (salts.starts, salts.sizes))
+    entry = start + sf.pmod(turn, size).cast("int")
     salt = sf.get(_array(salts.guide, "int"), entry)
     if salts.cells:
         copies = sf.get(_array((0, *salts.copies), "int"), number)
