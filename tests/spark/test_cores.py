@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from skewless.spark.cores import cores_of
+from services.settings import setting
+from skewless import repartition
+from skewless.spark.cores import cores_of, default_workers
 
 
 def session(master: str, cores: int, **settings: str) -> Any:
@@ -48,3 +50,19 @@ def test_what_is_not_known_is_not_guessed() -> None:
 @pytest.mark.spark
 def test_cores_of_this_session(spark: SparkSession) -> None:
     assert cores_of(spark) == 2
+
+
+@pytest.mark.spark
+def test_as_many_workers_as_rows_need_where_nobody_says(spark: SparkSession) -> None:
+    few = spark.range(1_000)
+    assert default_workers(few) == 2  # spark.sql.shuffle.partitions of these tests
+    with setting(spark, "spark.sql.shuffle.partitions", "200"):
+        assert default_workers(few) == 8, "four for each core"
+        assert default_workers(spark.range(100 << 21)) == 100, "of 16 MB each"
+        assert default_workers(spark.range(1 << 40)) == 200
+        assert default_workers(few.crossJoin(few).crossJoin(few)) == 200, "nobody knows"
+        assert default_workers(spark.readStream.format("rate").load()) == 200
+        assert repartition(few, "id").rdd.getNumPartitions() <= 8
+        for switch in ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled"):
+            with setting(spark, switch, "false"):
+                assert default_workers(few) == 200, "Spark joins no tasks either"

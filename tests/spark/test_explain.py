@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from skewless.combiners import ApproxDistinct, ApproxTopK, Count, Sum
 from skewless.errors import ConfigurationError
-from skewless.groupings import Auto
+from skewless.groupings import Auto, Even
 from skewless.processors import KeyState, Processor
 from skewless.spark import Ledger, explain, group, plan_keys, repartition
 from skewless.spark.explanation import Explanation, explained
@@ -201,6 +201,7 @@ def test_the_ways_of_batch_jobs(spark: SparkSession) -> None:
     sampled = "made by this query from a sample of 2 % of the rows; "
     merged = "after an exchange of the partial results by key, 2 partitions"
     even = group(df, "k", workers=4, grouping="even")
+    owned = group(df, "k", workers=4, grouping=Even(single_owner=True))
     cases: list[tuple[DataFrame, str, dict[str, str]]] = [
         (
             repartition(df, "k", workers=4, learn_from=plan),
@@ -227,7 +228,7 @@ def test_the_ways_of_batch_jobs(spark: SparkSession) -> None:
             {"work": "MapInArrow Work, in the tasks that read the rows", "merge": f"HashAggregate, by Spark, {merged}"},
         ),
         (group(df, "k", workers=4, grouping="partial_key").agg(n=Count()), "agg by routing in Python", {}),
-        (group(df, "k", workers=4).apply(len, "n long"), "apply by planned", {"plan": f"{sampled}group(…).explain"}),
+        (owned.apply(len, "n long"), "apply by planned", {"plan": f"{sampled}group(…).explain"}),
         (group(df, "k", workers=4, grouping="modulo").apply(len, "n long"), "apply by routing in Python", {}),
         (
             group(df, "k", workers=4).stateful(Nothing()),
@@ -361,7 +362,10 @@ def test_the_choice_and_the_reason(spark: SparkSession, capsys: pytest.CaptureFi
     assert (
         lines[2] == "v: 100 rows, 100 keys on 4 workers. No key is cut, and none is larger than the share of a worker."
     )
-    assert lines[3] == "apply by planned salting: intact"
+    assert lines[3:] == [
+        "auto: Spark's own applyInPandas, as other owners would gain little",
+        "no exchange by skewless: all rows of a key meet in one task",
+    ]
     lines = choice(capsys, lambda: group(stream, "value", workers=4, ledger=str(tmp_path)).explain(Nothing()))
     assert lines[2] == "stateful by planned salting: intact"
     with pytest.raises(ConfigurationError, match="is not a combiner"):

@@ -147,7 +147,8 @@ def test_any_plan_gives_the_rows_of_sparks_own_join(spark: SparkSession, seed: i
     for how in TYPES:
         joining = Joining(left=one, right=two, how=how, one_name=True)
         expected.append(joining.plain())
-        found.append(joining.salted(forced_plan(joining, random, workers=3), seed=seed))
+        plan = forced_plan(joining, random, workers=3)
+        found.append(joining.salted(plan, seed=seed, by_number=random.random() < 0.5))
         assert found[-1].schema == expected[-1].schema
     for how, plain, salted in zip(TYPES, contents(expected), contents(found), strict=True):
         assert salted == plain, how
@@ -184,6 +185,18 @@ def test_hot_keys_are_cut_and_rows_are_exchanged_once(spark: SparkSession) -> No
 
 
 @pytest.mark.usefixtures("no_broadcast")
+def test_unless_a_number_is_asked_for_adaptive_execution_may_join_tasks(spark: SparkSession) -> None:
+    left, right = skewed(spark)
+    with setting(spark, "spark.sql.shuffle.partitions", "40"):
+        by_default, by_number = (join(left, right, "k", workers=workers) for workers in (None, 40))
+        assert len(per_partition(by_number)) == 40
+        assert len(per_partition(by_default)) <= 4  # kilobytes
+        for joined in (by_default, by_number):
+            assert all(", 40), " in exchange for exchange in exchanges(joined))
+            assert joined.count() == left.join(right, "k").count()
+
+
+@pytest.mark.usefixtures("no_broadcast")
 def test_spark_takes_more_partitions_than_workers_if_it_is_set_to(spark: SparkSession) -> None:
     left, right = skewed(spark)
     with setting(spark, "spark.sql.shuffle.partitions", "8"):
@@ -198,9 +211,11 @@ def test_a_join_of_few_rows_is_left_to_spark(spark: SparkSession, caplog: pytest
     plan = plan_join(left, right, "k", workers=8)
     with caplog.at_level("INFO", logger="skewless"):
         assert is_plain(join_of_many_rows(left, right, "k", workers=8))
-    assert f"not cut: the busiest worker would be spared {plan.spared:.0f} rows, and least_rows is" in caplog.text
-    assert is_plain(join(left, right, "k", workers=8, least_rows=int(plan.spared) + 1))
-    assert not is_plain(join(left, right, "k", workers=8, least_rows=int(plan.spared)))
+    gain = plan.spared(cores=2)  # with more cores, cuts would spare more
+    assert gain < plan.spared(cores=4) < plan.spared(cores=8) == plan.spared()
+    assert f"not cut: it would spare {gain:.0f} rows, and least_rows is" in caplog.text
+    assert is_plain(join(left, right, "k", workers=8, least_rows=int(gain) + 1))
+    assert not is_plain(join(left, right, "k", workers=8, least_rows=int(gain)))
     assert not is_plain(join_of_many_rows(left, right, "k", workers=8, learn_from=plan))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -125,6 +127,7 @@ def anywhere(monkeypatch: pytest.MonkeyPatch) -> np.random.Generator:
         monkeypatch.setattr(module, "FENCE", 4)  # as far as the functions look: pieces are small
     monkeypatch.setattr(order_cuts, "hot_keys", lambda of, _: of.loads.size)
     monkeypatch.setattr(order_cuts, "wanted_pieces", wanted)
+    monkeypatch.setattr(order_cuts, "spared", lambda *_: math.inf)
     for module in (order_cuts, order_plan):
         monkeypatch.setattr(module, "pays", lambda *_: True)
     return random
@@ -291,10 +294,20 @@ def test_without_a_hot_key_it_is_sparks_own_window(spark: SparkSession) -> None:
 
 def test_few_rows_take_less_time_than_cuts(spark: SparkSession) -> None:
     df = hot(spark)  # 48,000 of key 0, and 24 of those of k = 40 to 49
-    for least, cuts in ((48_001, 0), (48_000, 7)):
+    cut = over(df, "k", order_by="t", workers=8, cores=8, least_rows=40_000, sample=1.0).plan
+    assert cut.n_cuts == 7
+    gain = int(max(cut.plain) - max(cut.loads))
+    assert 40_000 < gain < 48_000
+    for least, rows, reached in ((gain + 500, gain, 0.01), (48_001, 48_000, 0)):
         plan = over(df, "k", order_by="t", workers=8, cores=8, least_rows=least, sample=1.0).plan
-        assert plan.n_cuts == cuts
-        assert ("the largest partition has 48,000 rows; fewer than 48,001 (least_rows)" in str(plan)) == (not cuts)
+        assert plan.n_cuts == 0
+        (remark,) = plan.remarks
+        shown = re.fullmatch(r"not cut: at most ([\d,]+) rows less in the largest task; fewer than ([\d,]+) .*", remark)
+        assert shown
+        assert [int(text.replace(",", "")) for text in shown.groups()] == [pytest.approx(rows, rel=reached), least]
+    # two cores have 30,000 rows each to do, however these are cut
+    assert over(df, "k", order_by="t", workers=8, cores=2, least_rows=15_000, sample=1.0).plan.n_cuts
+    assert not over(df, "k", order_by="t", workers=8, cores=2, least_rows=25_000, sample=1.0).plan.n_cuts
     even = spark.range(2_000).selectExpr("id % 100 AS k", "id AS t")
     assert not over(even, "k", order_by="t", workers=8).plan.remarks
 

@@ -243,10 +243,10 @@ def _verdict(plan: JoinPlan, predictions: Sequence[JoinPrediction], *, broadcast
     grid = f", {on_both} of them on both sides" if on_both else ""
     few = (
         " These are few rows, which Spark joins in less time than cuts take: join leaves them to it, unless costly "
-        f"work follows and least_rows is at most {plan.spared:,.0f}."
+        f"work follows and least_rows is at most {plan.spared():,.0f}."
     )
     return "join", (
         f"skewless.join cuts {plan.n_cut} keys{grid}, which makes the largest task {planned.speed_up:.1f} times "
         f"shorter than that of Spark's own join, and copies {planned.copied:.2%} of the rows; uniform salting copies "
-        f"{predictions[2].copied:.0%}.{few if plan.spared < LEAST_ROWS else ''}"
+        f"{predictions[2].copied:.0%}.{few if plan.spared() < LEAST_ROWS else ''}"
     )

@@ -217,10 +217,18 @@ class JoinPlan:
         costs[_NULL_HASH % self.workers] += self.nulls
         return costs
 
-    @property
-    def spared(self) -> float:
-        """The rows, read and made, that the plan takes from the busiest worker."""
-        return float(self.plain_costs.max() - self.costs.max())
+    def spared(self, cores: int | None = None) -> float:
+        """Return how many rows, read and made, the plan takes from the busiest worker.
+
+        Parameters
+        ----------
+        cores : int, optional
+            How many workers run at a time: less than each core has to do anyway spares no time. Default: all of them.
+        """
+        plain, planned = (
+            max(costs.max(), costs.sum() / (cores or self.workers)) for costs in (self.plain_costs, self.costs)
+        )
+        return float(plain - planned)
 
     @property
     def is_empty(self) -> bool:

@@ -18,8 +18,8 @@ from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.slots import landings, slots
 
 LEAST_ROWS: Final = 1_000_000
-"""Rows of a key from which it is worth a cut. Cuts take about a second more than Spark's own window, which sorts and
-numbers a million rows in less (`python benchmarks/windows.py small`)."""
+"""Rows that cuts must take from the largest task. They take about a second more than Spark's own window, which sorts
+and numbers a million rows in less (`python benchmarks/windows.py small`)."""
 
 OVERHEAD: Final = 1.4
 """Work of a query with cuts, beside that of Spark's own window: rows look their piece up, and those of hot keys are
@@ -158,6 +158,15 @@ def pays(plain: NDArray[np.float64], planned: NDArray[np.float64], cores: int) -
     return bool(plain.max() > OVERHEAD * max(planned.max(), plain.sum() / cores))
 
 
+def spared(plain: NDArray[np.float64], planned: NDArray[np.float64], cores: int) -> float:
+    """Return by how many rows cuts make the largest task smaller, down to what each core has to do.
+
+    >>> spared(np.array([60.0, 20, 10, 10]), np.full(4, 25.0), cores=2)
+    10.0
+    """
+    return float(plain.max() - max(planned.max(), plain.sum() / cores))
+
+
 def why_not(plain: NDArray[np.float64], planned: NDArray[np.float64], cores: int) -> str:
     """Return in words why cuts would not save time.
 
@@ -178,14 +187,14 @@ def why_not(plain: NDArray[np.float64], planned: NDArray[np.float64], cores: int
 
 
 def too_few(rows: float, least: int) -> str:
-    """Return in words that no hot key is worth a cut.
+    """Return in words that cuts are not worth what they take.
 
     >>> print(too_few(700.0, least=1_000))
-    not cut: the largest partition has 700 rows; fewer than 1,000 (least_rows) take Spark less time than cuts do
+    not cut: at most 700 rows less in the largest task; fewer than 1,000 (least_rows) take Spark less time than cuts do
     """
     return (
-        f"not cut: the largest partition has {rows:,.0f} rows; fewer than {least:,} (least_rows) take Spark less time "
-        f"than cuts do"
+        f"not cut: at most {rows:,.0f} rows less in the largest task; fewer than {least:,} (least_rows) take Spark "
+        f"less time than cuts do"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -24,6 +25,7 @@ from skewless.spark.columns import (
     same_name,
     shuffle_partitions,
 )
+from skewless.spark.cores import default_workers
 from skewless.spark.deploy.session import require_executors
 from skewless.spark.explanation import explain
 from skewless.spark.grouping_salting import even_task
@@ -61,7 +63,8 @@ def group(
     keys : str
         The key columns; null is a key.
     workers : int
-        Partitions that the rows are spread over. Default: those of the grouping, else `spark.sql.shuffle.partitions`.
+        Partitions that the rows are spread over. Default: those of the grouping, else `spark.sql.shuffle.partitions`,
+        or fewer in a batch job of few rows, as adaptive execution would have it.
     grouping : str or Grouping
         A name (`"even"`, `"PKG"`…) or a configured grouping; `"auto"` hashes until there is skew worth handling.
     ledger : str or Ledger
@@ -84,7 +87,7 @@ def group(
     require_keys(df, keys, "group")
     chosen = make_grouping(grouping) if isinstance(grouping, str) else grouping
     if workers is None and chosen.workers is None:
-        workers = shuffle_partitions(df.sparkSession)
+        shuffle_partitions(df.sparkSession)  # refused here if it is no number
     require_sample(sample)
     require_teacher(df, keys, learn_from)
     if df.isStreaming:
@@ -197,6 +200,8 @@ class Grouped:
             return native
         if self._cannot_plan:
             return replace(self, grouping=Local()).agg(*unnamed, **named)
+        if self._sized is not self:
+            return self._sized.agg(*unnamed, **named)
         self._check()
         plan = self._planned_now(by_name)
         if plan is not None and plan.has_few_partials:
@@ -212,6 +217,21 @@ class Grouped:
             learning=self.learning,
             plan=plan,
         ).result()
+
+    @cached_property
+    def _sized(self) -> Grouped:
+        """The same for as many workers as there are where nobody says, if nobody does and it matters."""
+        if self.grouping.workers is not None or isinstance(self.grouping, Local):
+            return self
+        return replace(self, grouping=self.grouping.with_workers(default_workers(self.df)))
+
+    @cached_property
+    def _whole(self) -> Grouped:
+        """The same with one owner for each key, if the choice is ours."""
+        auto = self._sized.grouping
+        if not isinstance(auto, Auto) or auto.single_owner:
+            return self._sized
+        return replace(self._sized, grouping=replace(auto, single_owner=True))
 
     @property
     def _cannot_plan(self) -> bool:
@@ -253,6 +273,8 @@ class Grouped:
         """Return the choice that `agg` makes, and its result."""
         if (native := self._native(combiners)) is not None:
             return combined_by_spark(combiners), native
+        if self._sized is not self:
+            return self._sized._explained(combiners)  # noqa: SLF001 - it is one of us
         lines, routing = [combined_in_python(self.df, self._routing, combiners)], self._routing
         plan = None if self._cannot_plan else self._planned_now(combiners)
         if self._cannot_plan:
@@ -267,14 +289,17 @@ class Grouped:
 
     def _explained_whole(self, work: Processor | Callable[..., Any]) -> tuple[str, DataFrame]:
         """Return the choice that `stateful` or `apply` makes, and a result like theirs, which cannot run."""
-        if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
-            return self._with_single_owner(self.grouping)._explained_whole(work)  # noqa: SLF001 - it is one of us
+        if self._whole is not self:
+            return self._whole._explained_whole(work)  # noqa: SLF001 - it is one of us
         if isinstance(work, Processor):
             result = self.stateful(work, state="not used" if self.df.isStreaming else None)
         else:
             result = self.apply(work, "result int")
         spreading = Spreading(df=self.df, keys=self.keys, routing=self._routing, learning=self.learning)
-        return f"{whole_keys(work)}\n{spreading}", result
+        lines = [whole_keys(work), str(spreading)]
+        if not isinstance(work, Processor) and self._is_spread_by_spark:
+            lines.append("auto: Spark's own applyInPandas, as other owners would gain little")
+        return "\n".join(lines), result
 
     def apply(self, function: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Apply a pandas function to each whole group, as `groupBy(keys).applyInPandas` does; batch only.
@@ -288,8 +313,8 @@ class Grouped:
         schema : StructType or str
             The columns that it returns.
         """
-        if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
-            return self._with_single_owner(self.grouping).apply(function, schema)
+        if self._whole is not self:
+            return self._whole.apply(function, schema)
         if not self.grouping.single_owner:
             raise ConfigurationError(
                 f"apply needs whole groups, but {self.grouping.name!r} cuts keys",
@@ -299,9 +324,22 @@ class Grouped:
         if self.df.isStreaming:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
         self._check()
+        if self._is_spread_by_spark:
+            return self.df.groupBy(*map(quoted, self.keys)).applyInPandas(function, schema)
         # Whole groups are not reported to a ledger, so there is nobody who could learn from it.
         routing = replace(self._routing, ledger=None)
         return applied(self.df, self.keys, routing, self.learning, function, schema)
+
+    @cached_property
+    def _is_spread_by_spark(self) -> bool:
+        """Whether `auto` leaves whole groups to Spark: no other owners would make the busiest worker much smaller."""
+        auto, df = self.grouping, self.df
+        if not isinstance(auto, Auto) or df.isStreaming or not is_comparable(df, self.keys):
+            return False
+        keys = df.select(*map(quoted, self.keys))
+        plan = own_plan(keys, self.keys, even_task(auto, None), self.learning, self.seed)
+        least = max([plan.rows / plan.workers, *(key.rows for key in plan.keys)])
+        return max(plan.totals) <= (1 + auto.worthwhile) * least
 
     def stateful(
         self,
@@ -339,16 +377,12 @@ class Grouped:
             Directory for rejects. Default: `rejects` in that of the state.
         """
         require_pyspark("stateful", STREAMS_SINCE)
-        if isinstance(self.grouping, Auto) and not self.grouping.single_owner:
-            return self._with_single_owner(self.grouping).stateful(
-                processor, state=state, order_by=order_by, time=time, watermark=watermark, on_error=on_error,
-                rejects=rejects,
-            )  # fmt: skip
-        require_single_owner(self.grouping)
+        whole = self._whole
+        require_single_owner(whole.grouping)
         query = StatefulQuery(
             df=self.df,
             keys=self.keys,
-            routing=self._routing,
+            routing=whole._routing,  # noqa: SLF001 - it is one of us
             learning=self.learning,
             cost=self.cost,
             processor=processor,
@@ -359,7 +393,7 @@ class Grouped:
             on_error=on_error,
             rejects=rejects,
         )
-        self._check()
+        whole._check()  # noqa: SLF001
         return query.result()
 
     def _watermarked(self) -> DataFrame:
@@ -371,9 +405,6 @@ class Grouped:
     @property
     def _routing(self) -> Routing:
         return Routing(grouping=self.grouping, ledger=self.ledger, seed=self.seed, keys=self.keys)
-
-    def _with_single_owner(self, auto: Auto) -> Grouped:
-        return replace(self, grouping=replace(auto, single_owner=True))
 
     def _named(self, unnamed: Sequence[object], named: Mapping[str, object]) -> dict[str, Combiner]:
         """Return all combiners by the name of their column; refuse names that Spark could not tell apart."""

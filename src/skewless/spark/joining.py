@@ -21,6 +21,7 @@ from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.salting.join_plan import LEAST_ROWS, JoinPlan
 from skewless.salting.join_planner import JoinType, cuts_of
 from skewless.spark.columns import shuffle_partitions
+from skewless.spark.cores import cores_of
 from skewless.spark.deploy.session import reason_of
 from skewless.spark.join_counting import (
     MAX_COPIES,
@@ -74,13 +75,13 @@ def join(
         side has it. A full outer join with a condition is left to Spark, and a left or right outer join with one is cut
         on the side that it keeps only.
     workers : int, optional
-        The number of partitions, if a key is hot; otherwise adaptive execution decides, which makes few of them if the
-        rows are small (`spark.sql.adaptive.coalescePartitions.enabled`). Default: `spark.sql.shuffle.partitions`, of
-        which Spark makes a join of two exchanged sides at the least, whatever is asked for.
+        The number of partitions, if a key is hot and costly work follows; Spark takes `spark.sql.shuffle.partitions` if
+        that is more. Default: that number, of which adaptive execution makes fewer where rows are few, as it does where
+        no key is hot (`spark.sql.adaptive.coalescePartitions.enabled`).
     least_rows : int
-        Rows, read and made, by which the busiest worker must have more than it gets with hot keys cut: fewer take Spark
-        less time than cuts do. Give a smaller number if costly work follows on the joined rows; 1 cuts every key that
-        is hot. Not asked with `learn_from`.
+        Rows, read and made, by which the busiest worker must have more than it gets with hot keys cut, or than each
+        core has to do: fewer take Spark less time than cuts do. Give a smaller number if costly work follows on the
+        joined rows; 1 cuts every key that is hot. Not asked with `learn_from`.
     sample : float
         Fraction of the rows in which hot keys are looked for; those that are found are counted exactly.
     learn_from : JoinPlan or DataFrame, optional
@@ -126,11 +127,12 @@ def join(
         _log.warning("join: %s", plan.remark)
     if plan.is_plain:
         return plain
-    if learn_from is None and plan.spared < least_rows:
-        _log.info("join: not cut: the busiest worker would be spared %.0f rows, and least_rows is %d",
-                  plan.spared, least_rows)  # fmt: skip
-        return plain
-    return joining.salted(plan, seed)
+    if learn_from is None and least_rows > 1:
+        spared = plan.spared(cores_of(left.sparkSession))
+        if spared < least_rows:
+            _log.info("join: not cut: it would spare %.0f rows, and least_rows is %d", spared, least_rows)
+            return plain
+    return joining.salted(plan, seed, by_number=workers is not None)
 
 
 def _reason_for_whole_keys(sides: tuple[Side, Side], how: JoinType, condition: Column | None) -> str:
@@ -192,9 +194,9 @@ class Joining:
             ) from error
         return self._shown(joined)
 
-    def salted(self, plan: JoinPlan, seed: int) -> DataFrame:
-        """Return the join by key and salt."""
-        salted = SaltedJoin(left=self.left, right=self.right, how=self.how, plan=plan, seed=seed)
+    def salted(self, plan: JoinPlan, seed: int, *, by_number: bool = True) -> DataFrame:
+        """Return the join by key and salt; unless by number, adaptive execution may join its tasks."""
+        salted = SaltedJoin(left=self.left, right=self.right, how=self.how, plan=plan, seed=seed, by_number=by_number)
         joined = self._shown(salted.joined(self._matches(self.left.keys, self.right.keys)))
         for unmatched in salted.unmatched():
             joined = joined.unionAll(self._shown(unmatched))

@@ -33,6 +33,7 @@ from skewless.salting.order_plan import (
     hot_keys,
     pays,
     plan_by_order,
+    spared,
     too_few,
     wanted_pieces,
     why_not,
@@ -219,7 +220,7 @@ def plan_cuts(
     cores : int
         How many tasks run at a time.
     least_rows : int
-        Rows of a key from which it is cut.
+        Rows that a key must have, and that cuts must take from the largest task.
     seed : int
         Seed of the sample and of the hash.
     """
@@ -228,10 +229,14 @@ def plan_cuts(
     wanted = wanted_pieces(of, n_hot)
     cut = [key for key in range(n_hot) if fractions(wanted, key).size]
     planned = wanted.loads(of)
-    if not cut or not pays(of.totals, planned, cores):
-        remarks = [why_not(of.totals, planned, cores)] if cut else []
-        if not n_hot and hot_keys(of, 0):
-            remarks.append(too_few(float(of.loads[0]), least_rows))
+    remarks = []
+    if cut and not pays(of.totals, planned, cores):
+        remarks.append(why_not(of.totals, planned, cores))
+    elif cut and (gained := spared(of.totals, planned, cores)) < least_rows:
+        remarks.append(too_few(gained, least_rows))
+    elif not n_hot and hot_keys(of, 0):
+        remarks.append(too_few(float(of.loads[0]), least_rows))
+    if not cut or remarks:
         plan = OrderPlan(
             workers=of.n_workers, keys=(), plain=counted.totals, loads=counted.totals, remarks=tuple(remarks)
         )

@@ -16,7 +16,7 @@ from skewless.salting.plan import Plan
 from skewless.salting.planning_task import Task
 from skewless.seeding import make_salt
 from skewless.spark.columns import require_keys, same_name
-from skewless.spark.cores import cores_of
+from skewless.spark.cores import cores_of, default_workers
 from skewless.spark.explanation import explain
 from skewless.spark.merge import quoted, safe_names
 from skewless.spark.order_cuts import OrderCuts, plan_cuts
@@ -55,14 +55,16 @@ def over(
         The order of the rows, as Spark's `orderBy` takes it: names, or columns with a direction such as
         `sf.desc("ts")`; no expressions. Nulls come first if ascending, last if descending, unless they say otherwise.
     workers : int, optional
-        The number of partitions that rows are exchanged to. Default: `spark.sql.shuffle.partitions`.
+        The number of partitions that rows are exchanged to, if one is cut. Default: `spark.sql.shuffle.partitions`, or
+        fewer if rows are few, as adaptive execution would have it.
     cores : int, optional
         How many tasks run at a time. Cuts are more work in all, and on few cores a large partition among others takes
         no longer than they do. Default: the cores of the session, or as many as workers where these are not known
         (Spark Connect, dynamic allocation). Give as many as workers to cut for the sake of memory.
     least_rows : int
-        Rows of a partition from which it is cut: Spark sorts fewer in less time than cuts take. Give a smaller number
-        if costly work follows on the same rows; 1 cuts every partition that is larger than a worker's share.
+        Rows that cuts must take from the largest task, or from what each core has to do if that is more: Spark sorts
+        fewer in less time than cuts take. Give a smaller number if costly work follows on the same rows; 1 cuts every
+        partition that is larger than a worker's share.
     sample : float
         Fraction of the rows that are counted to find hot keys; 1.0 counts all of them.
     learn_from : Plan or DataFrame, optional
@@ -91,7 +93,7 @@ def over(
         df=df,
         keys=partition_by,
         order=read_order(df, order_by),
-        workers=workers_of(df.sparkSession, workers),
+        workers=workers_of(df.sparkSession, default_workers(df) if workers is None else workers),
         cores=cores,
         least_rows=least_rows,
         sample=sample,
@@ -117,7 +119,7 @@ class Over:
     cores : int, optional
         How many tasks run at a time.
     least_rows : int
-        Rows of a partition from which it is cut.
+        Rows that cuts must take from the largest task.
     sample : float
         Fraction of the rows that are counted.
     learn_from : Plan or DataFrame, optional

@@ -21,6 +21,7 @@ from skewless.salting.plan_task import PlanTask
 from skewless.salting.planning_task import Task
 from skewless.salting.variety import BITS
 from skewless.spark.columns import require_column, require_keys, shuffle_partitions
+from skewless.spark.cores import default_workers
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
 from skewless.spark.physical_plan import printed_plan
@@ -81,7 +82,8 @@ def repartition(
     keys : str
         The key columns; null is a key.
     workers : int, optional
-        The number of partitions. Default: `spark.sql.shuffle.partitions`.
+        The number of partitions. Default: `spark.sql.shuffle.partitions`, or fewer if rows are few, as adaptive
+        execution would have it.
     sample : float
         Fraction of the rows that are counted; 1.0 counts all of them.
     learn_from : Plan or DataFrame, optional
@@ -94,7 +96,7 @@ def repartition(
     `repartition(df, "country").write.partitionBy("country").parquet(path)`
     """
     require_keys(df, keys, "repartition")
-    n_workers = workers_of(df.sparkSession, workers)
+    n_workers = workers_of(df.sparkSession, default_workers(df) if workers is None else workers)
     require_sample(sample)
     require_teacher(df, keys, learn_from)
     if df.isStreaming and learn_from is None:
@@ -104,10 +106,11 @@ def repartition(
             hint="set {learn_from} to a plan of plan_keys, or to a DataFrame of earlier rows; or use group(…).agg(…)",
         )
     own = [sf.col(quoted(key)) for key in keys]
-    if n_workers == 1 or not is_comparable(df, keys):
-        return df.repartition(n_workers, *own)
-    plan = own_plan(df, keys, _own_task(n_workers), Learning(teacher=learn_from, sample=sample), seed)
-    return exchanged(df, identified(df, keys), plan, seed) if plan.moved else df.repartition(n_workers, *own)
+    if n_workers > 1 and is_comparable(df, keys):
+        plan = own_plan(df, keys, _own_task(n_workers), Learning(teacher=learn_from, sample=sample), seed)
+        if plan.moved:
+            return exchanged(df, identified(df, keys), plan, seed)
+    return df.repartition(*own) if workers is None else df.repartition(n_workers, *own)
 
 
 def plan_keys(df: DataFrame, *keys: str, workers: int | None = None, sample: float = SAMPLE, seed: int = 0) -> Plan:

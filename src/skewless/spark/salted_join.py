@@ -36,6 +36,9 @@ class SaltedJoin:
         Which keys are cut; of a semi- or anti-join only on the left side.
     seed : int
         Of the turns that rows of a cut key take.
+    by_number : bool
+        Whether there are as many partitions as the plan has workers; otherwise Spark exchanges the rows by itself, and
+        adaptive execution may join partitions of few rows.
     """
 
     left: Side
@@ -43,6 +46,7 @@ class SaltedJoin:
     how: JoinType
     plan: JoinPlan
     seed: int
+    by_number: bool = True
 
     def joined(self, matches: Column) -> DataFrame:
         """Return the join of rows that match; both sides under the names `left` and `right`."""
@@ -96,7 +100,9 @@ class SaltedJoin:
         turn = sf.lit(0).cast("bigint")
         if content := self._content(side):
             turn = content_hash(self.seed, content)
-        elif is_kept or any(size > 1 for size in salts.sizes):  # in a projection of its own: it is drawn once and used twice
+        elif is_kept or any(
+            size > 1 for size in salts.sizes
+        ):  # in a projection of its own: it is drawn once and used twice
             df, turn = df.select("*", turn_of(df, self.seed).alias(_TURN)), sf.col(_TURN)
         salt = sf.pmod(sf.hash(*keys), sf.lit(1))  # 0, but Spark must not know: it would drop the salt
         if salts.hashes:  # never null: Spark would look at it twice
@@ -105,8 +111,9 @@ class SaltedJoin:
             spread = turn.bitwiseAND(sf.lit(_SPREAD - 1)).cast("int")
             salt = sf.when(side.has_key, salt).otherwise(sf.array(spread) if salts.cells else spread)
         salted = df.select("*", (sf.explode(salt) if salts.cells else salt).alias(self._salt(side))).drop(_TURN)
-        if self.left.original.isStreaming and self.right.original.isStreaming:
-            return salted  # Spark exchanges the rows of two streams as their state is partitioned
+        both_stream = self.left.original.isStreaming and self.right.original.isStreaming
+        if both_stream or not self.by_number:  # of two streams, Spark exchanges the rows as their state is partitioned
+            return salted
         return salted.repartition(self.plan.workers, *keys, sf.col(quoted(self._salt(side))))
 
     def _content(self, side: Side) -> tuple[str, ...]:

@@ -143,6 +143,23 @@ def inputs_of_sides(text: str) -> tuple[list[float], list[float]]:
     return _rows_of_leaves(below[: starts[1]]), _rows_of_leaves(below[starts[1] :])
 
 
+def bytes_of(text: str) -> float:
+    """Return how large Spark takes the result of a query to be.
+
+    Parameters
+    ----------
+    text : str
+        What `DataFrame.explain(mode="cost")` prints.
+
+    >>> bytes_of('''== Optimized Logical Plan ==
+    ... Filter (a#1 > 2), Statistics(sizeInBytes=2.5 KiB)
+    ... +- Relation [a#1] parquet, Statistics(sizeInBytes=8.0 KiB)''')
+    2560.0
+    """
+    nodes = _nodes(text)
+    return _bytes(*nodes[0].groups()[1:3]) if nodes else _UNKNOWN
+
+
 def _nodes(text: str) -> list[re.Match[str]]:
     plan = text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
     return [node for line in plan.splitlines() if (node := _NODE.match(line))]
@@ -166,5 +183,9 @@ def _rows_of_leaves(nodes: Sequence[re.Match[str]]) -> list[float]:
 def _rows(size: str, unit: str, rows: str | None) -> float:
     if rows is not None:
         return float(rows)
-    n_bytes = float(size) * 1024 ** _UNITS.index(unit or " ")
+    n_bytes = _bytes(size, unit)
     return 0.0 if n_bytes > _UNKNOWN else n_bytes / _LEAST_BYTES
+
+
+def _bytes(size: str, unit: str) -> float:
+    return float(size) * float(1024 ** _UNITS.index(unit or " "))
