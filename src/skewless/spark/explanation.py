@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from skewless import notebook
+from skewless.spark.columns import require_dataframe
 from skewless.spark.join_explanation import broadcast_join, salted_join, why_plain
 from skewless.spark.physical_plan import Operator, PhysicalPlan, read_plan
 
@@ -94,6 +95,7 @@ class Explanation:
     @classmethod
     def of(cls, df: DataFrame) -> Explanation:
         """Explain a DataFrame, as `explain` does, without printing it."""
+        require_dataframe(df)
         return explained(read_plan(df))
 
 
