@@ -140,9 +140,10 @@ def test_names_that_spark_cannot_tell_apart_are_refused_with_the_right_advice(sp
             df, "window"
         ).window("ts", "1 hour"),
         "key column 'k' is named twice. Name it once": lambda: group(df, "k", "k"),
-        "input of n column 'x' is ambiguous: there are 'x', 'X'. Rename or drop": lambda: group(both, "k").agg(
-            n=Sum("x")
-        ),
+        r"column 'x' in n=Sum\(column='x'\) is ambiguous: there are 'x', 'X'. Rename or drop": lambda: group(
+            both, "k"
+        ).agg(n=Sum("x")),
+        r"unknown column 'price' in s=Sum\(column='price'\)\. Known: k, ": lambda: grouped.agg(s=Sum("price")),
     }
     for message, attempt in attempts.items():
         with pytest.raises(SkewlessError, match=message):

@@ -71,14 +71,18 @@ def require_keys(df: DataFrame, keys: Sequence[str], what: str) -> None:
             raise ColumnError(f"key column {key!r} is named twice", subject="keys", hint="name it once")
 
 
-def require_column(df: DataFrame, column: str, what: str) -> None:
-    """Refuse a column that is missing, or that Spark cannot tell from another; `what` says what it would hold."""
+def require_column(df: DataFrame, column: str, what: str = "", *, where: str = "") -> None:
+    """Refuse a column that is missing, or that Spark cannot tell from another.
+
+    Messages say what it would hold, such as "key", or where it is named, such as "in n=Sum('x')".
+    """
+    title = f"{what} column" if what else "column"
     if column not in df.columns:
-        raise UnknownNameError(f"{what} column", column, df.columns)
+        raise UnknownNameError(title, column, df.columns, where=where)
     alike = [name for name in df.columns if same_name(df.sparkSession, name, column)]
     if len(alike) > 1:
         raise ColumnError(
-            f"{what} column {column!r} is ambiguous: there are {', '.join(map(repr, alike))}",
+            f"{title} {column!r}{where and f' {where}'} is ambiguous: there are {', '.join(map(repr, alike))}",
             hint="rename or drop all but one of them",
         )
 

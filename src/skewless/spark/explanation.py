@@ -261,7 +261,9 @@ class _Finder:
     def _looked_up(self, text: str) -> Iterator[tuple[str, str]]:
         """Return where the plan comes from and how rows find it."""
         if (named := _NAMED.search(text)) is not None:
-            yield "plan", f"part of the query, with {named[1].count(',') + 1} keys that are cut or moved"
+            n_keys = named[1].count(",") + 1
+            keys = "1 key that is" if n_keys == 1 else f"{n_keys} keys that are"
+            yield "plan", f"part of the query, with {keys} cut or moved"
         tables = [self._table(node) for node in self.look_ups]
         for node in self.look_ups:
             if not (join := self.plan.nodes[node].split(" ", 1)[0]).startswith("BroadcastHashJoin"):

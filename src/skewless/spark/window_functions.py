@@ -151,7 +151,7 @@ class Computation:
                 hint="use those of skewless.windows; a combiner goes into Running, Moving or Total",
             )
         for column in function.columns:
-            require_column(self.df, column, "input")
+            require_column(self.df, column, where=f"in {function!r}")
         if not isinstance(function, Running | Moving | Total):
             return
         combiner = function.combiner
