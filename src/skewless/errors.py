@@ -106,17 +106,29 @@ class UnknownNameError(ConfigurationError):
 
     >>> print(UnknownNameError("grouping", "partial_kye", ["key", "partial_key"]))
     unknown grouping 'partial_kye': did you mean 'partial_key'? Known: key, partial_key
+    >>> print(UnknownNameError("column", "price", ["amount", "day"], where="in s=Sum('price')"))
+    unknown column 'price' in s=Sum('price'). Known: amount, day
     """
 
     def __init__(
-        self, what: str, name: str, known: Iterable[str], aliases: Iterable[str] = (), *, subject: str = ""
+        self,
+        what: str,
+        name: str,
+        known: Iterable[str],
+        aliases: Iterable[str] = (),
+        *,
+        where: str = "",
+        subject: str = "",
     ) -> None:
         names = sorted(known)
         by_folded = {candidate.lower(): candidate for candidate in (*names, *aliases)}
         close = get_close_matches(name.lower(), by_folded, n=1, cutoff=0.5)
-        suggestion = f"did you mean {by_folded[close[0]]!r}? " if close else ""
+        suggestion = f": did you mean {by_folded[close[0]]!r}?" if close else "."
+        place = f" {where}" if where else ""
         super().__init__(
-            f"unknown {what} {name!r}: {suggestion}Known: {', '.join(names) or 'none'}", subject=subject, value=name
+            f"unknown {what} {name!r}{place}{suggestion} Known: {', '.join(names) or 'none'}",
+            subject=subject,
+            value=name,
         )
 
 

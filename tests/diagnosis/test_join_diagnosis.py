@@ -43,7 +43,7 @@ def test_a_hot_key_is_found_and_a_join_recommended() -> None:
     assert ways["planned"].largest < 1.1
     assert ways["planned"].copied < 0.05
     assert diagnosis.verdict == "join"
-    assert "cuts 1 keys, 1 of them on both sides" in diagnosis.reason
+    assert "cuts 1 key, 1 of them on both sides" in diagnosis.reason
     text = str(diagnosis)
     assert "a with b: inner join of 1,010,100 and 1,005,001 rows, which make 51,000,100, on 16 workers" in text
     assert "Verdict: join" in text
@@ -55,6 +55,16 @@ def test_adaptive_execution_splits_rows_that_it_reads() -> None:
     assert adaptive.speed_up > 5
     (_, adaptive, *_) = diagnosed([(10_000.0, 5_000.0)]).predictions  # partitions of which are as large as others
     assert adaptive.speed_up == 1
+    assert not adaptive.note
+
+
+def test_adaptive_execution_is_no_better_than_an_even_split_and_needs_large_partitions() -> None:
+    diagnosis = diagnosed([(1e7, 1.0)])  # parts as small as the median are far more than there are workers
+    (plain, adaptive, *_) = diagnosis.predictions
+    assert 1 <= adaptive.largest < plain.largest
+    line = next(line for line in str(diagnosis).splitlines() if line.startswith("adaptive"))
+    assert line.endswith("  if partitions exceed 256 MB; as plain if not")
+    assert "adaptive (if partitions exceed 256 MB; as plain if not)" in diagnosis._repr_html_()
 
 
 def test_what_needs_nothing() -> None:

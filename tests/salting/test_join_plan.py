@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless import JoinPlan, SkewlessError
+from skewless import JoinPlan, Plan, SkewlessError
 from skewless.salting.join_plan import JoinKey
 from skewless.salting.join_planner import Cuts, JoinType, cost, cuts_of, made
 from skewless.salting.slots import landings_of_salts, steer
@@ -224,6 +224,18 @@ def test_a_plan_can_be_saved_and_a_broken_one_is_refused(tmp_path: Path) -> None
     for text in ("[]", "{", "{}", '{"skewless_join_plan": 1, "keys": [{"key": 1}]}'):
         with pytest.raises(SkewlessError, match="not the plan of a join"):
             JoinPlan.from_json(text)
+    for text, message in (
+        ("{}", "this is not the plan of a join: it has no 'skewless_join_plan'. Make one"),
+        ('{"skewless_plan": 2}', "this is a plan of plan_keys, not that of a join. Use Plan.load"),
+    ):
+        with pytest.raises(SkewlessError, match=message):
+            JoinPlan.from_json(text)
+    for text, message in (
+        ("{}", "this is not a plan: it has no 'skewless_plan'. Make one"),
+        (plan.to_json(), r"this is the plan of a join. Use JoinPlan\.load"),
+    ):
+        with pytest.raises(SkewlessError, match=message):
+            Plan.from_json(text)
 
 
 def test_it_is_shown() -> None:

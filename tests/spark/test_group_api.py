@@ -18,7 +18,7 @@ from skewless import Auto, Even, PartialKey, SkewlessError
 from skewless.combiners import ApproxTopK, Combiner, Count, Mean, Min, Sum, Variance
 from skewless.errors import ColumnError, ConfigurationError
 from skewless.processors import KeyState, Processor
-from skewless.spark import Grouped, Ledger, Windowed, explain, group
+from skewless.spark import Grouped, Ledger, Windowed, diagnose, explain, group, over, plan_keys, repartition
 from skewless.spark.physical_plan import read_plan
 
 pytestmark = pytest.mark.spark
@@ -141,9 +141,10 @@ def test_names_that_spark_cannot_tell_apart_are_refused_with_the_right_advice(sp
             df, "window"
         ).window("ts", "1 hour"),
         "key column 'k' is named twice. Name it once": lambda: group(df, "k", "k"),
-        "input of n column 'x' is ambiguous: there are 'x', 'X'. Rename or drop": lambda: group(both, "k").agg(
-            n=Sum("x")
-        ),
+        r"column 'x' in n=Sum\(column='x'\) is ambiguous: there are 'x', 'X'. Rename or drop": lambda: group(
+            both, "k"
+        ).agg(n=Sum("x")),
+        r"unknown column 'price' in s=Sum\(column='price'\)\. Known: k, ": lambda: grouped.agg(s=Sum("price")),
     }
     for message, attempt in attempts.items():
         with pytest.raises(SkewlessError, match=message):
@@ -156,6 +157,32 @@ class Nothing(Processor):
 
     def process(self, key: tuple[Any, ...], rows: Any, state: KeyState) -> Any:  # noqa: ARG002 - it has no work
         return ()
+
+
+def test_what_is_neither_a_name_nor_a_dataframe_is_refused(spark: SparkSession) -> None:
+    df = numbers(spark, k="id % 2", b="id")
+    wrong: Any
+    of_keys: dict[str, Callable[..., object]] = {
+        "group": group,
+        "over": lambda df, *keys: over(df, *keys, order_by="b"),
+        "plan_keys": plan_keys,
+        "repartition": repartition,
+    }
+    for name, operator in of_keys.items():
+        with pytest.raises(
+            SkewlessError, match=rf"^{name} takes .* not list. Give .* one by one: {name}\(df, 'k', 'b'"
+        ):
+            operator(df, ["k", "b"])
+    not_frames = {"list": [1], "pandas.DataFrame. Make one with spark.createDataFrame": pd.DataFrame({"k": [1]})}
+    for name, operator in {**of_keys, "diagnose": diagnose}.items():
+        with pytest.raises(SkewlessError, match=f"^{name} takes names of columns, not pyspark.Column. Give the name"):
+            operator(df, sf.col("k"))
+        for kind, wrong in not_frames.items():
+            with pytest.raises(SkewlessError, match=f"^df must be a DataFrame of Spark, not {kind}"):
+                operator(wrong, "k")
+    wrong = 3
+    with pytest.raises(SkewlessError, match=r"^df must be a DataFrame of Spark, not int$"):
+        explain(wrong)
 
 
 def on_disk(folder: Path) -> list[Path]:

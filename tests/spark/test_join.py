@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 from services.settings import setting
 from services.spark_version import SPARK, collated
-from skewless import JoinPlan, SkewlessError, diagnose_join, explain, plan_join
+from skewless import JoinPlan, SkewlessError, diagnose_join, explain, plan_join, plan_keys
 from skewless import join as join_of_many_rows
 from skewless.metrics import imbalance
 from skewless.salting.join_plan import JoinKey
@@ -413,7 +413,16 @@ def test_bad_input_is_refused_before_anything_runs(spark: SparkSession) -> None:
             {},
         ),
         ("unknown type of join 'lefft': did you mean 'left'", (left, right, "k", "lefft"), {}),
-        ("unknown type of join 'cross'", (left, right, "k", "cross"), {}),
+        (
+            "a cross join has no key by which rows could meet. Use Spark's left.crossJoin(right)",
+            (left, right, "k", "cross"),
+            {},
+        ),
+        ("on takes names of columns, not a condition. Write 'k', or", (left, right, left["k"] == right["k"]), {}),
+        ("on takes names of columns, not a condition", (left, right, [left["k"] == right["k"]]), {}),
+        ("on must be names of columns, or pairs", (left, right, 3), {}),
+        ("left must be a DataFrame of Spark, not list", ([1], right, "k"), {}),
+        ("right must be a DataFrame of Spark, not list", (left, [1], "k"), {}),
         ("sample must be above 0", (left, right, "k"), {"sample": 0}),
         ("max_copies must be at least 0", (left, right, "k"), {"max_copies": -1}),
         ("least_rows must be a whole number", (left, right, "k"), {"least_rows": 0}),
@@ -424,6 +433,11 @@ def test_bad_input_is_refused_before_anything_runs(spark: SparkSession) -> None:
         ("two streams can be joined by an inner join", (stream, stream, "k"), {"learn_from": left}),
         ("nothing can be learned from a stream", (left, right, "k"), {"learn_from": stream}),
         ("learn_from must be a JoinPlan or a DataFrame", (left, right, "k"), {"learn_from": 3}),
+        (
+            "learn_from must be a JoinPlan or a DataFrame, not skewless.Plan",
+            (left, right, "k"),
+            {"learn_from": plan_keys(left, "k", workers=4)},
+        ),
         (
             "the keys are v bigint, but those to learn from are k bigint",
             (left, right, [("v", "k")]),

@@ -362,6 +362,7 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
     df: Any = rows_of(spark, 3)
     stream = spark.readStream.format("rate").load()
     wrong: Any = Sum("i")
+    unnamed: Any = RowNumber()
     by: Any = 3
     frame: Any = "groups"
     cases: list[tuple[Any, str]] = [
@@ -379,6 +380,8 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
         (lambda: over(df, "k", order_by="id", sample=2.0), "sample must be above 0"),
         (lambda: over(stream, "value", order_by="timestamp"), "a stream never has all of them"),
         (lambda: over(df, "k", order_by="id").select(), "got none"),
+        (lambda: over(df, "k", order_by="id").select(unnamed), r"Write for example select\(n=RowNumber\(\)\)"),
+        (lambda: over(df, "k", order_by="id").explain(unnamed), r"RowNumber\(\) has none"),
         (lambda: over(df, "k", order_by="id").select(ID=RowNumber()), "there is a column 'id' already"),
         (lambda: over(df, "k", order_by="id").select(n=wrong), "Use those of skewless.windows"),
         (lambda: over(df, "k", order_by="id").select(n=Lag("idd")), "did you mean 'id'"),

@@ -255,6 +255,7 @@ def test_bad_input_is_refused(spark: SparkSession) -> None:
         (lambda: plan_keys(stream, "value"), "Read the same input with spark.read"),
         (lambda: repartition(df, "id", learn_from=stream), "nothing can be learned from a stream"),
         (lambda: repartition(df, "id", learn_from=other), "learn_from must be a Plan or a DataFrame"),
+        (lambda: repartition(df, "id", sample="a"), "sample must be above 0 and at most 1; got 'a'"),  # type: ignore[arg-type]
         (lambda: repartition(df, "id", learn_from=df.toDF("x")), "key column .id."),
         (
             lambda: repartition(df, "id", learn_from=df.select(sf.col("id").cast("int"))),

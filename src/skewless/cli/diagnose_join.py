@@ -66,16 +66,18 @@ def print_join(diagnosis: JoinDiagnosis, *, as_json: bool) -> None:
         keys.add_row(Text(name), f"{hot.left:,}", f"{hot.right:,}", f"{hot.made:,}", f"{100 * hot.share:.2f} %")
     caption = (
         "largest task: rows of both sides and rows that they make, relative to an even split. speed-up: of the largest "
-        "task, relative to plain. copied: rows that are sent more than once, of the input. adaptive: if partitions are "
-        "large enough for it. salted: by hand, with 16 salts."
+        "task, relative to plain. copied: rows that are sent more than once, of the input. adaptive: Spark splits only "
+        "partitions above spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes. salted: by hand, with 16 salts."
     )
     table = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("way", no_wrap=True)
     for heading in ("largest task", "speed-up", "copied"):
         table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
     for one in diagnosis.predictions:
         style = "bold green" if one.way == "planned" and diagnosis.verdict == "join" else ""
-        table.add_row(one.way, f"{one.largest:.2f}", f"{one.speed_up:.2f}", f"{100 * one.copied:.2f} %", style=style)
+        numbers = (f"{one.largest:.2f}", f"{one.speed_up:.2f}", f"{100 * one.copied:.2f} %")
+        table.add_row(one.way, *numbers, one.note, style=style)
     console = Console(highlight=False)
     console.print(Text(diagnosis.heading, "bold"))
     console.print(keys, table, sep="")

@@ -17,6 +17,9 @@ SALTS: Final = 16
 """Salts of the uniformly salted join that is predicted."""
 
 _SKEWED: Final = 5.0  # times the median: what adaptive execution takes for a skewed partition, if it is large as well
+_IF_LARGE: Final = "if partitions exceed 256 MB; as plain if not"
+"""What splits depend on by default: `spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes`; only rows are known
+here, not bytes."""
 _HELPS: Final = 1.1  # of the speed-up
 
 
@@ -57,12 +60,15 @@ class JoinPrediction:
         By how much it is shorter than the largest task of the plain join.
     copied : float
         Rows that are sent more than once, as a share of the input.
+    note : str
+        What this holds for, where that is not known here; empty if it always holds.
     """
 
     way: str
     largest: float
     speed_up: float
     copied: float
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +126,8 @@ class JoinDiagnosis:
         ]
         lines += ["", f"{'way':10} {'largest task':>12} {'speed-up':>9} {'copied':>9}"]
         lines += [
-            f"{one.way:10} {one.largest:>12.2f} {one.speed_up:>9.2f} {one.copied:>9.2%}" for one in self.predictions
+            f"{one.way:10} {one.largest:>12.2f} {one.speed_up:>9.2f} {one.copied:>9.2%}  {one.note}".rstrip()
+            for one in self.predictions
         ]
         return "\n".join([*lines, "", f"Verdict: {self.verdict}", self.reason])
 
@@ -128,7 +135,15 @@ class JoinDiagnosis:
         keys = [
             [hot.name, f"{hot.left:,}", f"{hot.right:,}", f"{hot.made:,}", f"{hot.share:.2%}"] for hot in self.hottest
         ]
-        ways = [[one.way, f"{one.largest:.2f}", f"{one.speed_up:.2f}", f"{one.copied:.2%}"] for one in self.predictions]
+        ways = [
+            [
+                f"{one.way} ({one.note})" if one.note else one.way,
+                f"{one.largest:.2f}",
+                f"{one.speed_up:.2f}",
+                f"{one.copied:.2%}",
+            ]
+            for one in self.predictions
+        ]
         return "".join(
             [
                 notebook.paragraph(self.heading),
@@ -170,7 +185,13 @@ def diagnose_plan(plan: JoinPlan, *, label: str, top: int = 10, broadcasts: bool
         "planned": (float(plan.costs.max()), plan.copies),
     }
     predictions = tuple(
-        JoinPrediction(way=way, largest=largest / even, speed_up=plain / (largest or 1.0), copied=copies / rows)
+        JoinPrediction(
+            way=way,
+            largest=largest / even,
+            speed_up=plain / (largest or 1.0),
+            copied=copies / rows,
+            note=_IF_LARGE if way == "adaptive" and (largest < plain or copies) else "",
+        )
         for way, (largest, copies) in found.items()
     )
     order = np.argsort(-(made_by_key + counts.left + counts.right), kind="stable")[:top].tolist()
@@ -200,10 +221,11 @@ def diagnose_plan(plan: JoinPlan, *, label: str, top: int = 10, broadcasts: bool
 
 
 def _adaptive(plan: JoinPlan) -> tuple[float, float]:
-    """Return the largest task and the copies of Spark's adaptive execution, where it finds the skewed partitions.
+    """Return the largest task and the copies of Spark's adaptive execution, where skewed partitions are large enough.
 
     It splits a partition by the rows of a side that may be split, down to the median, and reads the other side again
-    for each part: by bytes that are read, not by rows that are made.
+    for each part: by bytes that are read, not by rows that are made. Parts can be smaller than the share of a worker,
+    which then gets several: no split takes less time than an even one over the workers.
     """
     counts, homes = plan.counts, plan.counts.plain_homes
     left = counts.other_left + np.bincount(homes, counts.left, plan.workers)
@@ -216,7 +238,8 @@ def _adaptive(plan: JoinPlan) -> tuple[float, float]:
         parts.append(np.where(is_skewed, np.ceil(rows / median), 1.0))
     made_here = plan.plain_costs - left - right
     tasks = left / parts[0] + right / parts[1] + made_here / (parts[0] * parts[1])
-    return float(tasks.max()), float((left * (parts[1] - 1) + right * (parts[0] - 1)).sum())
+    share = float((left * parts[1] + right * parts[0] + made_here).sum()) / plan.workers
+    return max(float(tasks.max()), share), float((left * (parts[1] - 1) + right * (parts[0] - 1)).sum())
 
 
 def _salted(plan: JoinPlan) -> tuple[float, float]:
@@ -246,7 +269,7 @@ def _verdict(plan: JoinPlan, predictions: Sequence[JoinPrediction], *, broadcast
         f"work follows and least_rows is at most {plan.spared():,.0f}."
     )
     return "join", (
-        f"skewless.join cuts {plan.n_cut} keys{grid}, which makes the largest task {planned.speed_up:.1f} times "
-        f"shorter than that of Spark's own join, and copies {planned.copied:.2%} of the rows; uniform salting copies "
-        f"{predictions[2].copied:.0%}.{few if plan.spared() < LEAST_ROWS else ''}"
+        f"skewless.join cuts {plan.n_cut} {'key' if plan.n_cut == 1 else 'keys'}{grid}, which makes the largest task "
+        f"{planned.speed_up:.1f} times shorter than that of Spark's own join, and copies {planned.copied:.2%} of the "
+        f"rows; uniform salting copies {predictions[2].copied:.0%}.{few if plan.spared() < LEAST_ROWS else ''}"
     )

@@ -271,8 +271,11 @@ class JoinPlan:
             require_types(replace(plan, max_copies=min(plan.max_copies, _UNBOUNDED)))  # it may be infinite
             is_sound = found == _FORMAT and plan._is_sound
         except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if '"skewless_plan"' in text:
+                raise InputError("this is a plan of plan_keys, not that of a join", hint="use Plan.load") from error
+            reason = f"it has no {error}" if isinstance(error, KeyError) else error
             raise InputError(
-                f"this is not the plan of a join: {error}", hint="make one with plan_join(…).save(path)"
+                f"this is not the plan of a join: {reason}", hint="make one with plan_join(…).save(path)"
             ) from error
         if not is_sound:
             raise InputError(

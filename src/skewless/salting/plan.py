@@ -236,7 +236,10 @@ class Plan:
                 is_sound &= all(0 <= worker < plan.workers for worker in key.workers)
                 is_sound &= -(1 << 63) <= key.hash < 1 << 63 and -(1 << 31) <= key.spark_hash < 1 << 31
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"this is not a plan: {error}", hint="make one with plan_keys(…).save(path)") from error
+            if '"skewless_join_plan"' in text:
+                raise InputError("this is the plan of a join", hint="use JoinPlan.load") from error
+            reason = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise InputError(f"this is not a plan: {reason}", hint="make one with plan_keys(…).save(path)") from error
         if not is_sound:
             raise InputError(
                 "this plan is broken, or of another version of skewless", hint="make a new one with plan_keys"

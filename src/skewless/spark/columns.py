@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 from skewless.errors import ColumnError, ConfigurationError, UnknownNameError
 from skewless.processors import Processor
 from skewless.spark.deploy.session import reason_of
-from skewless.spark.versions import known_types, to_arrow
+from skewless.spark.versions import is_column, is_dataframe, known_types, to_arrow
 
 _NO_KEYS: Final = known_types("CalendarIntervalType", "MapType", "VariantType")
 
@@ -37,25 +37,52 @@ def same_name(spark: SparkSession, one: str, other: str) -> bool:
     return one.lower() == other.lower() and str(spark.conf.get("spark.sql.caseSensitive")) != "true"
 
 
+def require_dataframe(df: object, parameter: str = "df") -> None:
+    """Refuse what is no DataFrame of Spark."""
+    if not is_dataframe(df):
+        kind = kind_of(df)
+        hint = "make one with spark.createDataFrame(…)" if kind.startswith(("pandas", "pyarrow")) else ""
+        raise ConfigurationError(
+            f"{{{parameter}}} must be a DataFrame of Spark, not {kind}", subject=parameter, hint=hint
+        )
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value for a message that has no room for the value.
+
+    >>> kind_of([1]), kind_of(pa.table({"k": [1]}))
+    ('list', 'pyarrow.Table')
+    """
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"
+
+
 def require_keys(df: DataFrame, keys: Sequence[str], what: str) -> None:
     """Refuse key columns that are missing, named twice, or of a type that has no equality."""
+    require_dataframe(df)
     if not keys:
         raise ConfigurationError(f"{what} needs at least one key column; got none", subject="keys")
     for number, key in enumerate(keys):
+        _require_name(key, what)
         require_column(df, key, "key")
         _require_key_type(key, df.schema[key].dataType)
         if key in keys[:number]:
             raise ColumnError(f"key column {key!r} is named twice", subject="keys", hint="name it once")
 
 
-def require_column(df: DataFrame, column: str, what: str) -> None:
-    """Refuse a column that is missing, or that Spark cannot tell from another; `what` says what it would hold."""
+def require_column(df: DataFrame, column: str, what: str = "", *, where: str = "") -> None:
+    """Refuse a column that is missing, or that Spark cannot tell from another.
+
+    Messages say what it would hold, such as "key", or where it is named, such as "in n=Sum('x')".
+    """
+    title = f"{what} column" if what else "column"
     if column not in df.columns:
-        raise UnknownNameError(f"{what} column", column, df.columns)
+        raise UnknownNameError(title, column, df.columns, where=where)
     alike = [name for name in df.columns if same_name(df.sparkSession, name, column)]
     if len(alike) > 1:
         raise ColumnError(
-            f"{what} column {column!r} is ambiguous: there are {', '.join(map(repr, alike))}",
+            f"{title} {column!r}{where and f' {where}'} is ambiguous: there are {', '.join(map(repr, alike))}",
             hint="rename or drop all but one of them",
         )
 
@@ -63,6 +90,18 @@ def require_column(df: DataFrame, column: str, what: str) -> None:
 def has_watermark(df: DataFrame, time: str) -> bool:
     """Whether a column of times already has a watermark."""
     return "spark.watermarkDelayMs" in df.schema[time].metadata
+
+
+def _require_name(key: object, what: str) -> None:
+    if isinstance(key, str):
+        return
+    if isinstance(key, list | tuple) and key and all(isinstance(name, str) for name in key):
+        hint = f"give the names one by one: {what}(df, {', '.join(map(repr, key))})"
+    elif is_column(key):
+        hint = "give the name of the column; an expression has to become a column first, with df.withColumn(…)"
+    else:
+        hint = ""
+    raise ConfigurationError(f"{what} takes names of columns, not {kind_of(key)}", subject="keys", hint=hint)
 
 
 def _require_key_type(key: str, kind: DataType) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from skewless import notebook
+from skewless.spark.columns import require_dataframe
 from skewless.spark.join_explanation import broadcast_join, salted_join, why_plain
 from skewless.spark.physical_plan import Operator, PhysicalPlan, read_plan
 
@@ -94,6 +95,7 @@ class Explanation:
     @classmethod
     def of(cls, df: DataFrame) -> Explanation:
         """Explain a DataFrame, as `explain` does, without printing it."""
+        require_dataframe(df)
         return explained(read_plan(df))
 
 
@@ -259,7 +261,9 @@ class _Finder:
     def _looked_up(self, text: str) -> Iterator[tuple[str, str]]:
         """Return where the plan comes from and how rows find it."""
         if (named := _NAMED.search(text)) is not None:
-            yield "plan", f"part of the query, with {named[1].count(',') + 1} keys that are cut or moved"
+            n_keys = named[1].count(",") + 1
+            keys = "1 key that is" if n_keys == 1 else f"{n_keys} keys that are"
+            yield "plan", f"part of the query, with {keys} cut or moved"
         tables = [self._table(node) for node in self.look_ups]
         for node in self.look_ups:
             if not (join := self.plan.nodes[node].split(" ", 1)[0]).startswith("BroadcastHashJoin"):

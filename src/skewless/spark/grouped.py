@@ -430,7 +430,7 @@ class Grouped:
                     "there is apply",
                 )
             for column in combiner.columns:
-                require_column(self.df, column, f"input of {name}")
+                require_column(self.df, column, where=f"in {name}={combiner!r}")
             by_name[name] = combiner
         return by_name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
@@ -15,10 +15,10 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StringType
 
 from skewless.errors import ColumnError, ConfigurationError, UnknownNameError
 from skewless.salting.join_planner import JoinType
-from skewless.spark.columns import require_keys, same_name
+from skewless.spark.columns import require_dataframe, require_keys, same_name
 from skewless.spark.keys import contains, identity
 from skewless.spark.merge import quoted
-from skewless.spark.versions import collation_of
+from skewless.spark.versions import collation_of, is_column
 
 On = str | Sequence[str] | Sequence[tuple[str, str]]
 """The columns of a join: names that both sides have, or pairs of a name on the left and one on the right."""
@@ -48,6 +48,10 @@ def join_type(how: str) -> JoinType:
     ('left', 'full')
     """
     folded = how.replace("_", "").lower() if isinstance(how, str) else ""
+    if folded == "cross":
+        raise ConfigurationError(
+            "a cross join has no key by which rows could meet", subject="how", hint="use Spark's left.crossJoin(right)"
+        )
     if folded not in _TYPES:
         known = ("inner", "left", "right", "full", "left_semi", "left_anti")
         raise UnknownNameError("type of join", str(how), known, _TYPES, subject="how")
@@ -152,6 +156,8 @@ def _needs_identity(kind: DataType) -> bool:
 
 def sides_of(left: DataFrame, right: DataFrame, on: On) -> tuple[Side, Side]:
     """Return both sides, or refuse keys that are missing or of unlike types."""
+    require_dataframe(left, "left")
+    require_dataframe(right, "right")
     pairs = pairs_of(on)
     sides = (
         Side(name="left", original=left, on=tuple(one for one, _ in pairs)),
@@ -175,7 +181,13 @@ def sides_of(left: DataFrame, right: DataFrame, on: On) -> tuple[Side, Side]:
 
 def pairs_of(on: On) -> list[tuple[str, str]]:
     """Return the key columns as pairs of a name on the left and one on the right."""
-    keys = [on] if isinstance(on, str) else list(on)
+    if is_column(on) or (isinstance(on, Sequence) and any(map(is_column, on))):
+        raise ConfigurationError(
+            "{on} takes names of columns, not a condition",
+            subject="on",
+            hint="write 'k', or [('k', 'key')] where the names differ; what else must hold goes into {condition}",
+        )
+    keys = list(on) if isinstance(on, Iterable) and not isinstance(on, str) else [on]
     if all(isinstance(key, str) for key in keys):
         return [(str(key), str(key)) for key in keys]
     if all(isinstance(key, tuple) and len(key) == len(("left", "right")) for key in keys):

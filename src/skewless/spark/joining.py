@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.salting.join_plan import LEAST_ROWS, JoinPlan
 from skewless.salting.join_planner import JoinType, cuts_of
-from skewless.spark.columns import shuffle_partitions
+from skewless.spark.columns import kind_of, shuffle_partitions
 from skewless.spark.cores import cores_of
 from skewless.spark.deploy.session import reason_of
 from skewless.spark.join_counting import (
@@ -270,7 +270,9 @@ def _require_teacher(left: Side, learn_from: JoinPlan | DataFrame | None) -> Non
         teacher, _ = sides_of(learn_from, learn_from, list(left.on))
         known = key_columns(teacher)
     else:
-        raise ConfigurationError(subject="learn_from", expected="a JoinPlan or a DataFrame", value=learn_from)
+        raise ConfigurationError(
+            f"{{learn_from}} must be a JoinPlan or a DataFrame, not {kind_of(learn_from)}", subject="learn_from"
+        )
     if known != key_columns(left):
         ours, theirs = (
             ", ".join(f"{key} {kind}" for key, kind in columns.items()) for columns in (key_columns(left), known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -14,7 +15,7 @@ from skewless.diagnosis.diagnosis import diagnose as diagnose_distribution
 from skewless.diagnosis.key_distribution import CLASSES, HEAD, LONGEST_NAME, KeyDistribution, by_size
 from skewless.errors import ConfigurationError
 from skewless.spark import versions
-from skewless.spark.columns import PARTITIONS, require_keys, shuffle_partitions
+from skewless.spark.columns import PARTITIONS, require_dataframe, require_keys, shuffle_partitions
 from skewless.spark.merge import quoted, safe_names
 
 
@@ -62,7 +63,9 @@ def diagnose(
     --------
     `print(diagnose(df, "customer", workers=32))`
     """
-    columns = [name for key in keys for name in ([key] if isinstance(key, str) else key)]
+    require_dataframe(df)
+    columns: list[Any] = [name for key in keys for name in (key if isinstance(key, list | tuple) else [key])]
+    require_keys(df, columns, "diagnose")
     n_workers = shuffle_partitions(df.sparkSession) if workers is None else workers
     check_request(n_workers, groupings, aggregates, sources, top, seed)
     return diagnose_distribution(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -24,7 +25,7 @@ from skewless.spark.ordered_pieces import OrderedPieces
 from skewless.spark.ordering import OrderColumn, read_order
 from skewless.spark.planning import is_comparable, plan_now, require_sample, require_teacher, workers_of
 from skewless.spark.sampling import SAMPLE
-from skewless.spark.window_functions import Computation, Windows
+from skewless.spark.window_functions import Computation, Windows, require_named
 from skewless.windows import WindowFunction
 
 
@@ -77,13 +78,13 @@ def over(
     --------
     `over(df, "customer", order_by="ts").select(n=RowNumber(), before=Lag("amount"), spent=Running(Sum("amount")))`
     """
+    require_keys(df, partition_by, "over")
     if df.isStreaming:
         raise ConfigurationError(
             "over needs all rows of a partition to order them, and a stream never has all of them",
             subject="df",
             hint="use group(…).stateful(…, order_by=…) for ordered work on a stream, or foreachBatch",
         )
-    require_keys(df, partition_by, "over")
     if cores is not None:
         require_at_least("cores", cores, 1)
     require_at_least("least_rows", least_rows, 1)
@@ -138,16 +139,19 @@ class Over:
     learn_from: Plan | DataFrame | None = None
     seed: int = 0
 
-    def select(self, **functions: WindowFunction) -> DataFrame:
+    def select(self, *unnamed: NoReturn, **functions: WindowFunction) -> DataFrame:
         """Return all columns and the functions, under these names.
 
         Planning runs at once, by one or two small jobs, and is used by every further call; the result is lazy.
 
         Parameters
         ----------
+        unnamed : none
+            Refused: every function needs a name.
         functions : WindowFunction
             What to compute, under which names.
         """
+        require_named(unnamed)
         self._check(functions)
         if not self._cuts.plan.keys:
             return self._by_spark(functions)
@@ -163,15 +167,17 @@ class Over:
         rows, results = pieces.compute()
         return rows.select(*self._safe, *results).toDF(*self.df.columns, *functions)
 
-    def explain(self, **functions: WindowFunction) -> None:
+    def explain(self, *unnamed: NoReturn, **functions: WindowFunction) -> None:
         """Print which partitions are cut, how even workers are going to be, and what Spark makes of the query.
 
         Parameters
         ----------
+        unnamed : none
+            Refused: every function needs a name.
         functions : WindowFunction
             What to compute, as in `select`.
         """
-        result = self.select(**functions)
+        result = self.select(*unnamed, **functions)
         print(self.plan)  # noqa: T201 - as DataFrame.explain does
         explain(result)
 

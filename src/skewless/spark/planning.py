@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Final
 
 from pyspark import cloudpickle
@@ -20,7 +21,7 @@ from skewless.salting.plan import VARIETY, Plan
 from skewless.salting.plan_task import PlanTask
 from skewless.salting.planning_task import Task
 from skewless.salting.variety import BITS
-from skewless.spark.columns import require_column, require_keys, shuffle_partitions
+from skewless.spark.columns import kind_of, require_column, require_keys, shuffle_partitions
 from skewless.spark.cores import default_workers
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
@@ -286,9 +287,9 @@ def workers_of(spark: SparkSession, workers: int | None) -> int:
     return n_workers
 
 
-def require_sample(sample: float) -> None:
+def require_sample(sample: object) -> None:
     """Refuse a fraction that is none."""
-    if not 0 < sample <= 1:
+    if not isinstance(sample, Real) or not 0 < float(sample) <= 1:
         raise ConfigurationError(subject="sample", expected="above 0 and at most 1", value=sample)
 
 
@@ -309,7 +310,9 @@ def require_teacher(df: DataFrame, keys: Sequence[str], learn_from: Plan | DataF
             require_column(learn_from, key, "key")
         known = _columns(learn_from, keys)
     else:
-        raise ConfigurationError(subject="learn_from", expected="a Plan or a DataFrame", value=learn_from)
+        raise ConfigurationError(
+            f"{{learn_from}} must be a Plan or a DataFrame, not {kind_of(learn_from)}", subject="learn_from"
+        )
     if dict(known) != _columns(df, keys):
         ours, theirs = (
             ", ".join(f"{key} {kind}" for key, kind in columns.items()) for columns in (_columns(df, keys), known)

@@ -117,6 +117,16 @@ class Way:
     of_values: Mapping[str, Column] = field(default_factory=dict)
 
 
+def require_named(unnamed: Sequence[object]) -> None:
+    """Refuse functions that nobody named: Spark's own names of them are too long for columns."""
+    if unnamed:
+        raise ConfigurationError(
+            f"window functions need names; {unnamed[0]!r} has none",
+            subject="functions",
+            hint=f"write for example select(n={unnamed[0]!r})",
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Computation:
     """Computes functions over the columns of a DataFrame.
@@ -141,7 +151,7 @@ class Computation:
                 hint="use those of skewless.windows; a combiner goes into Running, Moving or Total",
             )
         for column in function.columns:
-            require_column(self.df, column, "input")
+            require_column(self.df, column, where=f"in {function!r}")
         if not isinstance(function, Running | Moving | Total):
             return
         combiner = function.combiner
