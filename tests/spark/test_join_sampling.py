@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from skewless import plan_join
 from skewless.salting.join_planner import JoinType
+from skewless.spark.join_counting import Counting
 from skewless.spark.join_sampling import BothSides, _counted
 from skewless.spark.join_sides import sides_of
 from skewless.spark.versions import to_table
@@ -64,6 +65,39 @@ def test_names_and_contents_are_read_of_hot_keys_only(spark: SparkSession, monke
     assert [key.key for key in plan_join(skewed, right, "k", workers=8).keys] == ["7"]
     assert [look.column_names for look in looks] == [["row"], ["row", "hash", "name", "content"]]
     assert len(set(looks[1]["hash"].to_pylist())) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_join_that_is_even_enough_is_looked_at_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, how: JoinType
+) -> None:
+    looks: list[list[str]] = []
+
+    def noted(df: DataFrame) -> pa.Table:
+        looks.append(df.columns)
+        return to_table(df)
+
+    monkeypatch.setattr("skewless.spark.join_sampling.to_table", noted)
+    few_keys = (
+        "SELECT id % 300 AS k, id AS v FROM range(0, 1000000, 1, 2)"  # each with 1/37 of a worker's rows, or more
+    )
+    one, two = sides_of(spark.sql(few_keys), spark.sql(few_keys).where("v < 300000"), "k")
+    found = {}
+    for names_keys in (True, False):
+        looks.clear()
+        counting = Counting(left=one, right=two, how=how, cuts="both", workers=8, seed=3, names_keys=names_keys)
+        found[names_keys] = counting.plan(0.02, 1.0)
+        assert found[names_keys].is_plain
+        assert looks == [["row"], ["row", "hash", "name", "content"]][: 1 + names_keys]
+    assert found[True].keys
+    assert not found[False].keys
+    assert found[False].rows == pytest.approx(found[True].rows, rel=0.05)
+    hot = spark.sql("SELECT if(id % 10 < 2, null, id % 300) AS k, id AS v FROM range(0, 1000000, 1, 2)")
+    semi = replace(counting, left=sides_of(hot, hot, "k")[0], how="left_semi", cuts="left")
+    assert semi.plan(0.02, 1.0).is_plain
+    anti = replace(semi, how="left_anti")
+    assert anti.plan(0.02, 1.0).spreads_nulls, "rows without a key are in the result, and all in one task"
 
 
 @pytest.mark.spark

@@ -24,11 +24,15 @@ LEAST_ROWS: Final = 2_000_000
 """Rows, read and made, that a cut must take from the busiest worker, such as a million with one partner each: Spark
 joins about as many in the time that a salted join takes beyond its own (`python benchmarks/joins.py few`)."""
 
+NULL_HASH: Final = 42
+"""Spark's `hash` of a null."""
+
+WORTHWHILE: Final = 0.4
+"""Overload of the busiest worker by plain hashing below which salting costs more than it gains."""
+
 _FORMAT: Final = 1
 _SHOWN: Final = 12
-_WORTHWHILE: Final = 0.4  # overload of the busiest worker by plain hashing below which salting costs more than it gains
 _UNBOUNDED: Final = 1e9  # copies of all rows for as many workers as nobody has
-_NULL_HASH: Final = 42  # Spark's `hash` of a null
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +141,7 @@ class JoinPlan:
     def planned(self) -> JoinPlan:
         """Return the plan with cells for its keys as they are counted; without any if plain hashing is even enough."""
         plain = self.plain_costs
-        if plain.max() <= (1 + _WORTHWHILE) * plain.mean():
+        if plain.max() <= (1 + WORTHWHILE) * plain.mean():
             return self.whole()
         grids = plan_grids(self.counts, self.how, cuts=self.cuts, max_copies=self.max_copies)
         keys = [
@@ -214,7 +218,7 @@ class JoinPlan:
         counts = self.counts
         costs = counts.others(self.how)  # of small keys, which are as even by any hash
         np.add.at(costs, counts.plain_homes, np.asarray(cost(counts.left, counts.right, self.how)))
-        costs[_NULL_HASH % self.workers] += self.nulls
+        costs[NULL_HASH % self.workers] += self.nulls
         return costs
 
     def spared(self, cores: int | None = None) -> float:
@@ -238,7 +242,7 @@ class JoinPlan:
     @property
     def spreads_nulls(self) -> bool:
         """Whether rows without a key are so many that they are worth spreading."""
-        return self.nulls > _WORTHWHILE * float(self._salted_costs.mean())
+        return self.nulls > WORTHWHILE * float(self._salted_costs.mean())
 
     @property
     def is_plain(self) -> bool:
@@ -323,7 +327,7 @@ class JoinPlan:
     @cached_property
     def remark(self) -> str:
         """Why keys that are too large for a worker are not cut further; empty if there are none."""
-        limit = (1 + _WORTHWHILE) * float(self.costs.mean())
+        limit = (1 + WORTHWHILE) * float(self.costs.mean())
         cells = (key.grid(self.workers).costs(key.left, key.right, self.how).max() for key in self.keys)
         if not (n_large := sum(bool(cost > limit) for cost in cells)):
             return ""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from skewless.salting.join_plan import NULL_HASH, WORTHWHILE
 from skewless.salting.join_planner import JoinType, cost, costs_of_others
 from skewless.salting.slots import landings_of_salts
 from skewless.salting.variety import BITS, ones_of, varieties_of
@@ -87,6 +88,8 @@ class BothSides:
         The number of workers.
     seed : int
         Seed of the samples.
+    names_keys : bool
+        Whether hot keys are named also if Spark's own join is even enough; otherwise nobody looks at them again.
     """
 
     left: Side
@@ -94,6 +97,7 @@ class BothSides:
     how: JoinType
     workers: int
     seed: int
+    names_keys: bool = True
 
     @cached_property
     def are_kept(self) -> NDArray[np.bool_]:
@@ -127,6 +131,8 @@ class BothSides:
         matter = keys[hot]
         if float((nulls / fractions)[self.are_kept].sum()) > _HOT * self.target(totals, fractions):
             matter = np.append(matter, _NO_KEY)
+        if not self.names_keys and self._is_even(keys, counts, nulls, fractions):
+            hot, matter = hot[:0], matter[:0]
         if not matter.size:
             table = _DETAILS.empty_table()
         elif not at_once:
@@ -214,6 +220,20 @@ class BothSides:
     def _most(self) -> int:
         """The number of keys that may be named."""
         return max(_FEWEST_NAMED, _NAMED_PER_WORKER * self.workers)
+
+    def _is_even(
+        self,
+        keys: NDArray[np.int64],
+        rows: NDArray[np.float64],
+        nulls: NDArray[np.float64],
+        sampled: NDArray[np.float64],
+    ) -> bool:
+        """Whether Spark's own join is even enough, as far as a sample tells."""
+        left, right = rows / sampled[:, None]
+        costs = np.asarray(cost(left, right, self.how), dtype=np.float64)
+        plain = np.bincount(_key_hashes(keys) % self.workers, costs, self.workers)
+        plain[NULL_HASH % self.workers] += float((nulls / sampled)[self.are_kept].sum())
+        return bool(plain.max() <= (1 + WORTHWHILE) * plain.mean())
 
     def _hot(
         self,

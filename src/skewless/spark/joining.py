@@ -120,7 +120,14 @@ def join(
         counted = sides[0] if learn_from is None else Side(name="left", original=learn_from, on=sides[0].on)
         inputs = inputs_of_sides(costs) if learn_from is None else None
         counting = Counting(
-            left=counted, right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed, inputs=inputs
+            left=counted,
+            right=sides[1],
+            how=kind,
+            cuts=cuts,
+            workers=n_workers,
+            seed=seed,
+            inputs=inputs,
+            names_keys=False,
         )
         plan = counting.plan(sample, max_copies)
     if plan.remark:
