@@ -18,7 +18,8 @@ ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_sp
 STREAMS := tests/spark/test_group_stream.py tests/spark/test_stateful.py
 # The sample of `make test`: what takes another way on the oldest version.
 SAMPLE := tests/spark/test_versions.py tests/spark/test_over.py::test_hot_partitions_are_even_and_rows_are_exchanged_once \
-  tests/spark/test_join.py::test_a_key_that_is_hot_on_both_sides
+  tests/spark/test_join.py::test_a_key_that_is_hot_on_both_sides \
+  tests/spark/test_join.py::test_unless_a_number_is_asked_for_adaptive_execution_may_join_tasks
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'

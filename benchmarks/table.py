@@ -271,13 +271,14 @@ CASES: Final = {
         ways=sketch,
         rows=4_000_000,
         keys=20_000,
-        remark="Spark's approx_count_distinct to the same precision; SHOWN",
+        remark="Plain Spark's approx_count_distinct is asked for the same precision. At its default, 5 % instead of 1.6 %, it "
+        "took 1.29 times as long as skewless without skew, 1.03 times with r80, and 0.90 times with Zipf's law.",
     ),
     "python": Case(title="top 10 values, in Python", ways=python, rows=1_000_000, keys=2_000),
     "exchange": Case(
         title="exchange by key, 10 µs of work per row",
         ways=exchange,
-        rows=4_000_000,
+        rows=6_000_000,
         remark="By Zipf's law the largest key has six percent of the rows, as many as a worker should have: a salt "
         "that is drawn for every row levels it as well, but takes all other keys apart too.",
     ),

@@ -27,7 +27,7 @@ _NODE: Final = re.compile(
 _UNITS: Final = " KMGTPE"
 _CACHED: Final = "InMemoryTableScan"
 _EXPLODES: Final = ("Generate ", "Expand ")
-_EXPLODED: Final = 8  # rows that each row of the input is taken to have become: Spark does not know
+_EXPLODED: Final = 16  # rows that each row of the input is taken to have become: Spark does not know
 _READ: Final = ("FileScan", "BatchScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union")
 _UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
 
