@@ -271,8 +271,8 @@ CASES: Final = {
         ways=sketch,
         rows=4_000_000,
         keys=20_000,
-        remark="Plain Spark's approx_count_distinct is asked for the same precision. At its default, 5 % instead of 1.6 %, it "
-        "took 1.29 times as long as skewless without skew, 1.03 times with r80, and 0.90 times with Zipf's law.",
+        remark="Plain Spark's approx_count_distinct is asked for the same precision. At its default of 5 % it took "
+        "1.29 times as long as skewless without skew, 1.03 times with r80, and 0.90 times with Zipf's law.",
     ),
     "python": Case(title="top 10 values, in Python", ways=python, rows=1_000_000, keys=2_000),
     "exchange": Case(
@@ -280,7 +280,8 @@ CASES: Final = {
         ways=exchange,
         rows=6_000_000,
         remark="By Zipf's law the largest key has six percent of the rows, as many as a worker should have: a salt "
-        "that is drawn for every row levels it as well, but takes all other keys apart too.",
+        "that is drawn for every row levels it as well without counting, but takes all other keys apart too. Without "
+        "skew it is Spark's own exchange, and counting.",
     ),
     "join": Case(
         title="join, one side skewed, 20 µs of work per joined row",
@@ -301,14 +302,15 @@ CASES: Final = {
         ways=several_keys,
         rows=4_000_000,
         keys=20_000,
-        remark="One column is skewed, the pair of them is not: it is Spark's own join, and planning.",
+        remark="One column is skewed, the pair of them is not: it is Spark's own join, and planning, which reads a "
+        "side of a million rows that are exploded.",
     ),
     "windows": Case(
         title="row_number and running sum, 10 µs of work per row",
         ways=windows,
         rows=4_000_000,
-        remark="Nobody has a way to do it by hand. A cut costs about a second of planning and CPU time, which two "
-        "cores cannot spare for 16 workers: on half as many rows, Zipf's took 1.08 times as long as plain Spark's.",
+        remark="Nobody has a way to do it by hand. By Zipf's law the largest task has 1.4 times the mean, which is not "
+        "worth a cut: it is Spark's own window, and planning.",
     ),
     "write": Case(
         title="partitioned write, to a store that takes 10 µs per row",
