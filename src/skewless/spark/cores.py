@@ -14,9 +14,7 @@ from skewless.spark.sampling import bytes_of
 
 _AT_LEAST: Final = 2  # what Spark says of a cluster whose executors have not come yet
 _PER_CORE: Final = 4  # tasks for each core, so that none is idle for long at the end
-_TASK_BYTES: Final = (
-    1 << 24
-)  # of the input of a task, about: adaptive execution joins tasks of up to four times as much
+_TASK_BYTES: Final = 1 << 24  # of the input of a task, a quarter of what adaptive execution makes tasks of
 _JOINS_TASKS: Final = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
 
 
