@@ -74,10 +74,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="default: all of over, join, semi, repartition, agg, apply")
     parser.add_argument("--runs", type=int, default=5, help="repetitions after the first, which warms up (default 5)")
+    parser.add_argument("--broadcast", action="store_true", help="let Spark broadcast the smaller side of joins")
     arguments = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    if not arguments.broadcast:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as for a side that is too large
     with tempfile.TemporaryDirectory() as folder:
         amounts = "id DIV 7 AS ts", "rand(4) * 100 AS amount", "int(rand(5) * 1000) AS c"
         spark.range(0, ROWS, 1, 4).selectExpr(f"{KEY} AS k", "id", *amounts).write.parquet(f"{folder}/rows")

@@ -71,12 +71,13 @@ def write_page(report: dict[str, Any], folder: Path) -> None:
 def _losses(rows: list[dict[str, Any]]) -> list[str]:
     lost = []
     for row in rows:
-        for way, name in (("plain", "plain Spark"), ("by hand", "salting by hand")):
+        variants = [(way, f"plain Spark ({way[7:]})") for way in row["seconds"] if way.startswith("plain, ")]
+        for way, name in (("plain", "plain Spark"), ("by hand", "salting by hand"), *variants):
             found = ratios(row, way)
             if found is None:
                 continue
             of = median(found)
-            limit = 1 / _SLOWER if way == "plain" or row["skew"] == "no skew" else 1.0
+            limit = 1 / _SLOWER if way.startswith("plain") or row["skew"] == "no skew" else 1.0
             if of < limit:
                 remark = f" {row['remark']}" if row["remark"] else ""
                 lost.append(f"- {row['title']}, {row['skew']}: {1 / of:.2f} times as long as {name}.{remark}")

@@ -39,6 +39,11 @@ def test_losses_are_in_plain_sight(tmp_path: Path) -> None:
     assert "On 10% of the rows" in page
     assert "at least 3 times" in page
     assert "**Not measured yet**: a write (r80)." in page
+    coarse = row("r80", plain=[2.0], skewless=[1.0]) | {
+        "seconds": {"plain": [2.0], "plain, 5 %": [0.5], "skewless": [1.0]}
+    }
+    write_page(report | {"rows": [coarse]}, tmp_path)
+    assert "- join, r80: 2.00 times as long as plain Spark (5 %). Why." in (tmp_path / "index.md").read_text()
     write_page(report | {"rows": rows[:1], "share": 1, "missing": []}, tmp_path)
     whole = (tmp_path / "index.md").read_text()
     assert "Nowhere:" in whole
