@@ -364,7 +364,7 @@ def test_the_choice_and_the_reason(spark: SparkSession, capsys: pytest.CaptureFi
     )
     assert lines[3:] == [
         "auto: Spark's own applyInPandas, as other owners would gain little",
-        "no exchange by skewless: nothing is exchanged by key",  # as these rows are in one partition
+        "no exchange by skewless: all rows of a key meet in one task",
     ]
     lines = choice(capsys, lambda: group(stream, "value", workers=4, ledger=str(tmp_path)).explain(Nothing()))
     assert lines[2] == "stateful by planned salting: intact"

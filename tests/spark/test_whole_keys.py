@@ -22,11 +22,12 @@ from services.kept import given_rows, kept_states
 from services.random_owner import Chain, PlannedOwner, chained
 from services.settings import setting
 from services.spark_version import since
-from skewless import Correlation, DistributionAware, Eager, Even, Grouping, Key
+from skewless import Auto, Correlation, DistributionAware, Eager, Even, Grouping, Key
 from skewless.errors import StorageError
 from skewless.processors import KeyState, Processor
 from skewless.spark import Ledger, group, plan_keys
 from skewless.spark.grouping_plan import owners
+from skewless.spark.physical_plan import read_plan
 
 pytestmark = pytest.mark.spark
 
@@ -236,3 +237,16 @@ def test_a_replayed_micro_batch_follows_the_plan_that_it_had(spark: SparkSession
 def test_a_plan_that_is_gone_fails_the_batch(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"the plan of batch 7 is not in the ledger .* Start the query again"):
         Ledger(uri=str(tmp_path)).plan_of(7, PlannedOwner.state_class)
+
+
+def test_whole_groups_that_are_even_have_as_many_tasks_as_workers(spark: SparkSession) -> None:
+    df = spark.range(0, 2_000, 1, 3).selectExpr("id % 400 AS k")
+    even = group(df, "k", workers=WORKERS, sample=1.0).apply(where, "worker int, k bigint, n long")
+    assert "skewless" not in " ".join(read_plan(even).nodes)
+    rows = even.collect()
+    assert len({row["worker"] for row in rows}) == WORKERS
+    assert sum(row["n"] for row in rows) == 2_000
+    unequal = group(df, "k", grouping=Auto(workers=2, capacities=(3.0, 1.0))).apply(
+        where, "worker int, k bigint, n long"
+    )
+    assert "skewless" in " ".join(read_plan(unequal).nodes)

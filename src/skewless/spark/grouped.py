@@ -313,28 +313,29 @@ class Grouped:
         schema : StructType or str
             The columns that it returns.
         """
-        if self._whole is not self:
-            return self._whole.apply(function, schema)
-        if not self.grouping.single_owner:
+        whole = self._whole
+        if not whole.grouping.single_owner:
             raise ConfigurationError(
-                f"apply needs whole groups, but {self.grouping.name!r} cuts keys",
+                f"apply needs whole groups, but {whole.grouping.name!r} cuts keys",
                 subject="grouping",
                 hint="choose a grouping with one owner per key, such as 'key', or write the function as a combiner",
             )
         if self.df.isStreaming:
             raise ConfigurationError("apply works on batch DataFrames only", subject="df", hint="use agg in a stream")
-        self._check()
-        if self._is_spread_by_spark:
-            return self.df.groupBy(*map(quoted, self.keys)).applyInPandas(function, schema)
+        whole._check()  # noqa: SLF001 - it is one of us
+        if whole._is_spread_by_spark:  # noqa: SLF001
+            own, workers = [*map(quoted, self.keys)], self.grouping.workers
+            rows = self.df if workers is None else self.df.repartition(workers, *own)  # or adaptive execution decides
+            return rows.groupBy(*own).applyInPandas(function, schema)
         # Whole groups are not reported to a ledger, so there is nobody who could learn from it.
-        routing = replace(self._routing, ledger=None)
+        routing = replace(whole._routing, ledger=None)  # noqa: SLF001
         return applied(self.df, self.keys, routing, self.learning, function, schema)
 
     @cached_property
     def _is_spread_by_spark(self) -> bool:
         """Whether `auto` leaves whole groups to Spark: no other owners would make the busiest worker much smaller."""
         auto, df = self.grouping, self.df
-        if not isinstance(auto, Auto) or df.isStreaming or not is_comparable(df, self.keys):
+        if not isinstance(auto, Auto) or auto.capacities or df.isStreaming or not is_comparable(df, self.keys):
             return False
         keys = df.select(*map(quoted, self.keys))
         plan = own_plan(keys, self.keys, even_task(auto, None), self.learning, self.seed)

@@ -100,9 +100,7 @@ class SaltedJoin:
         turn = sf.lit(0).cast("bigint")
         if content := self._content(side):
             turn = content_hash(self.seed, content)
-        elif is_kept or any(
-            size > 1 for size in salts.sizes
-        ):  # in a projection of its own: it is drawn once and used twice
+        elif is_kept or max(salts.sizes, default=1) > 1:  # in a projection of its own: drawn once and used twice
             df, turn = df.select("*", turn_of(df, self.seed).alias(_TURN)), sf.col(_TURN)
         salt = sf.pmod(sf.hash(*keys), sf.lit(1))  # 0, but Spark must not know: it would drop the salt
         if salts.hashes:  # never null: Spark would look at it twice
