@@ -16,12 +16,10 @@ from skewless.spark.cores import cores_of, default_workers
 def session(master: str, cores: int, **settings: str) -> Any:
     """Make what looks like a session; settings have underscores for dots."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    context = SimpleNamespace(
-        master=master,
-        defaultParallelism=cores,
-        getConf=lambda: SimpleNamespace(get=lambda *of: named.get(of[0], *of[1:])),
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(master=master, defaultParallelism=cores),
+        conf=SimpleNamespace(get=lambda *of: named.get(of[0], *of[1:])),
     )
-    return SimpleNamespace(sparkContext=context)
 
 
 def test_cores_of_sessions() -> None:

@@ -380,13 +380,15 @@ def test_a_plan_that_is_never_the_same_twice_loses_nothing(
     left, right = skewed(spark, rows=3_000)
     calls = []
 
-    def another(counting: Counting, *_: Any) -> JoinPlan:
+    def another(counting: Counting, *_: Any, **__: Any) -> JoinPlan:
         calls.append(counting)
         joining = Joining(left=counting.left, right=counting.right, how=counting.how, one_name=True)
         return forced_plan(joining, np.random.default_rng(len(calls)), counting.workers)
 
     monkeypatch.setattr(Counting, "plan", another)
-    joined = join(left, right, "k", workers=8)
+    monkeypatch.setattr(Counting, "named", lambda _, __, plan: plan)
+    joined = join(left, right, "k", workers=8, least_rows=1)
+    assert "skewless_left_salt" in str(read_plan(joined).nodes)
     for _ in range(2):
         assert contents([joined]) == contents([left.join(right, "k")])
     assert len(calls) == 1

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from skewless import plan_join
+from services.settings import setting
+from skewless import join, plan_join
 from skewless.salting.join_planner import JoinType
 from skewless.spark.join_counting import Counting
 from skewless.spark.join_sampling import BothSides, _counted
@@ -39,12 +40,17 @@ def test_two_looks_see_what_one_sees(spark: SparkSession, how: JoinType) -> None
     one, two = sides_of(left, right, "k")
     both = BothSides(left=one, right=two, how=how, workers=4, seed=3)
     seen, again = (both.sample(np.array([0.5, 1.0]), at_once=at_once) for at_once in (True, False))
-    assert seen.names.tolist() == [b"hot"]
-    for field in fields(seen):
-        assert np.array_equal(getattr(seen, field.name), getattr(again, field.name)), field.name
-    # rows without a key are described where they are kept: each has a content of its own
-    nulls = [n for n in seen.described[0].tolist() if n not in seen.rows[0].tolist()]
-    assert nulls == ([seen.nulls[0]] if how in {"left", "full", "left_anti"} else [])
+    assert (seen.details is None, again.details is None) == (False, True)
+    for name in ("sampled", "keys", "rows", "totals", "nulls"):
+        assert np.array_equal(getattr(seen, name), getattr(again, name)), name
+    for keys, nulls in ((seen.keys, True), (seen.keys, False), (seen.keys[:0], True)):
+        found, again_found = (both.details(one, keys.tolist(), nulls=nulls) for one in (seen, again))
+        for field in fields(found):
+            assert np.array_equal(getattr(found, field.name), getattr(again_found, field.name)), field.name
+        assert sorted(found.names.tolist()) == [b"hot"] * keys.size + [b"null"] * nulls
+        assert found.keys.size == keys.size + nulls
+        if nulls:  # each has a content of its own
+            assert found.rows[0].tolist()[found.keys.tolist().index(0)] == seen.nulls[0]
 
 
 @pytest.mark.spark
@@ -83,21 +89,45 @@ def test_a_join_that_is_even_enough_is_looked_at_once(
         "SELECT id % 300 AS k, id AS v FROM range(0, 1000000, 1, 2)"  # each with 1/37 of a worker's rows, or more
     )
     one, two = sides_of(spark.sql(few_keys), spark.sql(few_keys).where("v < 300000"), "k")
-    found = {}
-    for names_keys in (True, False):
-        looks.clear()
-        counting = Counting(left=one, right=two, how=how, cuts="both", workers=8, seed=3, names_keys=names_keys)
-        found[names_keys] = counting.plan(0.02, 1.0)
-        assert found[names_keys].is_plain
-        assert looks == [["row"], ["row", "hash", "name", "content"]][: 1 + names_keys]
-    assert found[True].keys
-    assert not found[False].keys
-    assert found[False].rows == pytest.approx(found[True].rows, rel=0.05)
+    counting = Counting(left=one, right=two, how=how, cuts="both", workers=8, seed=3)
+    named = counting.named_plan(0.02, 1.0)
+    assert named.is_plain
+    assert {key.key for key in named.keys} <= {str(number) for number in range(300)}
+    assert looks == [["row"], ["row", "hash", "name", "content"]]
+    looks.clear()
+    plan = counting.plan(counting.see(0.02), 1.0, may_be_even=True)
+    assert plan.is_plain
+    assert looks == [["row"]]
+    assert plan.rows == pytest.approx(named.rows, rel=0.05)
     hot = spark.sql("SELECT if(id % 10 < 2, null, id % 300) AS k, id AS v FROM range(0, 1000000, 1, 2)")
     semi = replace(counting, left=sides_of(hot, hot, "k")[0], how="left_semi", cuts="left")
-    assert semi.plan(0.02, 1.0).is_plain
+    assert semi.plan(semi.see(0.02), 1.0, may_be_even=True).is_plain
     anti = replace(semi, how="left_anti")
-    assert anti.plan(0.02, 1.0).spreads_nulls, "rows without a key are in the result, and all in one task"
+    plan = anti.plan(anti.see(0.02), 1.0, may_be_even=True)
+    assert plan.spreads_nulls, "rows without a key are in the result, and all in one task"
+
+
+@pytest.mark.spark
+def test_sides_that_are_read_with_ease_are_looked_at_for_hot_keys_first(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[list[str]] = []
+
+    def noted(df: DataFrame) -> pa.Table:
+        looks.append(df.columns)
+        return to_table(df)
+
+    monkeypatch.setattr("skewless.spark.join_sampling.to_table", noted)
+    left = spark.sql("SELECT if(id % 10 < 8, 7, id) AS k, id AS v FROM range(0, 10000, 1, 2)")
+    right = spark.sql("SELECT id AS k, id AS w FROM range(0, 2000, 1, 2)")
+    with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+        join(left, right, "k")
+        assert looks == [["row"]]
+        join(left, right, "k", least_rows=1)
+        assert looks == [["row"], ["row"], ["row", "hash", "name", "content"]]
+        looks.clear()
+        join(left, right.groupBy("k").agg(sf.max("w")), "k")  # which would be dear to compute again
+        assert looks == [["row", "hash", "name", "content"]]
 
 
 @pytest.mark.spark

@@ -103,12 +103,21 @@ def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
     at_once = plan_keys(df, "the.key", workers=4, sample=0.9)
     looks: list[list[str]] = []
 
-    def look(rows: DataFrame) -> Any:
+    def scans(rows: DataFrame) -> None:
         looks.append([node for node in read_plan(rows).nodes if node.startswith("FileScan")])
+
+    def look(rows: DataFrame) -> Any:
+        scans(rows)
         return to_table(rows)
 
+    def collect(rows: DataFrame) -> Any:
+        scans(rows)
+        return collected(rows)
+
+    collected = type(df).collect
     monkeypatch.setattr(planning, "_LARGE", 0)
     monkeypatch.setattr(planning, "to_table", look)
+    monkeypatch.setattr(type(df), "collect", collect)
     plan = plan_keys(df, "the.key", workers=4, sample=0.9)
     (first,), (second,) = looks
     assert "[the.key#" in first
@@ -121,7 +130,7 @@ def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
     plan_keys(df, "the.key", workers=1, sample=0.9)
     assert len(looks) == 1  # nothing is cut
     looks.clear()
-    few = plan_keys(df.where("id < 40000"), "the.key", workers=4, sample=0.9)
+    few = plan_keys(df.where("id < 10000"), "the.key", workers=4, sample=0.9)
     assert few.n_cuts
     assert not few.varies(df.columns)
     assert len(looks) == 1  # all rows would be read for it

@@ -35,6 +35,25 @@ _SHOWN: Final = 12
 _UNBOUNDED: Final = 1e9  # copies of all rows for as many workers as nobody has
 
 
+def is_even(costs: NDArray[np.float64]) -> bool:
+    """Whether Spark's own join is even enough, by what each worker gets of it.
+
+    >>> is_even(np.array([9.0, 10.0, 13.0])), is_even(np.array([9.0, 10.0, 19.0]))
+    (True, False)
+    """
+    return bool(costs.max() <= (1 + WORTHWHILE) * costs.mean())
+
+
+def makespan(costs: NDArray[np.float64], cores: int | None = None) -> float:
+    """Return what the busiest worker gets, or what each core has to do anyway, if that is more.
+
+    >>> costs = np.array([1.0, 5.0, 6.0])
+    >>> makespan(costs), makespan(costs, cores=1)
+    (6.0, 12.0)
+    """
+    return float(max(costs.max(), costs.sum() / (cores or costs.size)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class JoinKey:
     """One of the keys that cost most.
@@ -141,7 +160,7 @@ class JoinPlan:
     def planned(self) -> JoinPlan:
         """Return the plan with cells for its keys as they are counted; without any if plain hashing is even enough."""
         plain = self.plain_costs
-        if plain.max() <= (1 + WORTHWHILE) * plain.mean():
+        if is_even(plain):
             return self.whole()
         grids = plan_grids(self.counts, self.how, cuts=self.cuts, max_copies=self.max_copies)
         keys = [
@@ -229,10 +248,7 @@ class JoinPlan:
         cores : int, optional
             How many workers run at a time: less than each core has to do anyway spares no time. Default: all of them.
         """
-        plain, planned = (
-            max(costs.max(), costs.sum() / (cores or self.workers)) for costs in (self.plain_costs, self.costs)
-        )
-        return float(plain - planned)
+        return makespan(self.plain_costs, cores) - makespan(self.costs, cores)
 
     @property
     def is_empty(self) -> bool:

@@ -19,7 +19,7 @@ from skewless.salting.salts import Salts
 from skewless.salting.saved import read_plan, require_types, write_plan
 from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
-from skewless.salting.variety import ones_of, varieties_of
+from skewless.salting.variety import variety_of
 
 _FORMAT: Final = 2
 _SHOWN: Final = 12
@@ -200,14 +200,10 @@ class Plan:
         hashes : array of int
             Spark's `xxhash64` of the key of each row.
         content : array of int
-            Bits of a hash of its content.
+            A hash of its content.
         """
-        keys = []
-        for key in self.keys:
-            own = content[hashes == key.hash]
-            groups = np.zeros(own.size, np.int64)
-            (variety,) = varieties_of(np.array([own.size]), ones_of(groups, own, 1)).tolist() if own.size else (0.0,)
-            keys.append(replace(key, variety=variety))
+        varieties = [variety_of(content[hashes == key.hash]) for key in self.keys]
+        keys = (replace(key, variety=variety) for key, variety in zip(self.keys, varieties, strict=True))
         return replace(self, keys=tuple(keys))
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""The variety of rows: how many different contents they have, estimated from a few bits of a hash of each."""
+"""The variety of rows: how many different contents they have, all being equally frequent, estimated from hashes."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ def varieties_of(rows: NDArray[Any], ones: NDArray[Any]) -> NDArray[np.float64]:
     squares = ((rows[:, None] - 2.0 * ones) ** 2).mean(axis=1)
     varieties: NDArray[np.float64] = rows.astype(np.float64) ** 2 / np.maximum(squares, np.maximum(rows, 1))
     return varieties
+
+
+def variety_of(content: NDArray[Any]) -> float:
+    """Estimate how many different contents there are, from hashes of some rows: how rarely two of them are alike.
+
+    A few rows tell of many more contents than there are rows: with `n` contents, `√n` rows have some pairs.
+
+    >>> variety_of(np.array([7, 7, 7])), variety_of(np.array([1, 2, 1, 3])), variety_of(np.array([1, 2, 3, 4]))
+    (1.0, 6.0, 12.0)
+    """
+    counts = np.unique(content, return_counts=True)[1].astype(np.float64)
+    pairs, n_rows = float((counts * (counts - 1)).sum()), content.size
+    return n_rows * (n_rows - 1) / max(pairs, 1.0)

@@ -45,14 +45,13 @@ def cores_of(spark: SparkSession) -> int | None:
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return None
+    if str(spark.conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        return None
+    if spark.conf.get("spark.default.parallelism", None) is not None:  # Spark answers with that
+        return None
     context = spark.sparkContext
-    settings = context.getConf()
-    if settings.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
-        return None
-    if settings.get("spark.default.parallelism") is not None:  # Spark answers with that
-        return None
     cores = context.defaultParallelism
     is_local = re.fullmatch(r"local(\[.*\])?", str(context.master)) is not None
     if cores <= _AT_LEAST and not is_local:
         return None
-    return max(1, cores // int(settings.get("spark.task.cpus", "1")))
+    return max(1, cores // int(str(spark.conf.get("spark.task.cpus", "1"))))

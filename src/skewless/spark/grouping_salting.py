@@ -19,6 +19,7 @@ from skewless.spark.grouping_plan import GroupingPlan
 from skewless.spark.planning import Learning, key_hash, plan_keys
 from skewless.spark.routing import Routing
 from skewless.spark.salted_exchange import HASH, TABLE, Salting
+from skewless.spark.sampling import sampled
 from skewless.spark.versions import is_dataframe
 
 _TOLERATED: Final = 0.05  # overload that costs less than the merging of partials, which whole keys spare
@@ -136,10 +137,6 @@ def plan_table(df: DataFrame, keys: Sequence[str], task: Task, learning: Learnin
 
 def _counted(df: DataFrame, keys: Sequence[str], sample: float, seed: int) -> DataFrame:
     """Return the hashes of sampled keys, or those of all keys with the rows of each, in one partition."""
-    hashes = _sampled(df.select(key_hash(df, keys).alias(HASH)), sample, seed)
+    hashes = sampled(df, sample, seed).select(key_hash(df, keys).alias(HASH))
     counted = hashes if sample < 1 else hashes.groupBy(HASH).agg(sf.count("*"))
     return counted.repartition(1)
-
-
-def _sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
-    return df if sample == 1 else df.sample(sample, seed)

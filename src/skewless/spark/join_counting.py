@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from skewless.errors import ColumnError, ConfigurationError
-from skewless.salting.join_plan import JoinKey, JoinPlan
+from skewless.salting.join_plan import JoinKey, JoinPlan, is_even
 from skewless.salting.join_planner import Cuts, cost, cuts_of
 from skewless.salting.plan import VARIETY
-from skewless.spark.join_sampling import BothSides, Seen, content_of
+from skewless.spark.join_sampling import BothSides, Details, Seen, content_of
 from skewless.spark.join_sides import On, Side, join_type, sides_of
 from skewless.spark.keys import identity, is_collated
 from skewless.spark.merge import quoted
@@ -26,7 +26,6 @@ from skewless.spark.sampling import NEARLY_ALL, SAMPLE, affordable, rows_of_inpu
 MAX_COPIES: Final = 1.0
 """Copied rows at most, as a share of the input."""
 
-_HASH: Final = "hash"
 _WORTH_NAMING: Final = 0.01  # of the share of a worker: smaller keys are not planned
 _PRECISE: Final = 0.03  # of that share, by which a sample may mistake the size of a key
 _CERTAIN: Final = 16  # rows in the sample from which on they tell what the sample has of a key
@@ -93,7 +92,7 @@ def plan_join(
     n_workers = workers_of(left.sparkSession, workers)
     cuts = cuts_of(kind, has_condition=False)
     counting = Counting(left=sides[0], right=sides[1], how=kind, cuts=cuts, workers=n_workers, seed=seed)
-    return counting.plan(sample, max_copies)
+    return counting.named_plan(sample, max_copies)
 
 
 def require_max_copies(max_copies: float) -> None:
@@ -126,20 +125,69 @@ class Counting(BothSides):
         Which sides may be cut.
     inputs : pair of sequences of float, optional
         Rows of each input of the left and of the right side, see `rows_of_inputs`. Default: Spark is asked.
+    is_cheap : bool
+        Whether rows are read again with ease, so that what describes keys is only read of hot ones.
     """
 
     cuts: Cuts
     inputs: Sequence[Sequence[float]] | None = None
+    is_cheap: bool = False
 
-    def plan(self, sample: float, max_copies: float) -> JoinPlan:
-        """Count, and plan."""
-        seen = self.all() if sample == 1 else self._enough(sample)
-        target, homes = self.target(seen.totals, seen.sampled), seen.homes
-        exact, is_known = self._exact(seen, target)
-        others = seen.totals.copy()
+    def named_plan(self, sample: float, max_copies: float) -> JoinPlan:
+        """Count, plan, and name the keys of the plan."""
+        seen = self.see(sample)
+        return self.named(seen, self.plan(seen, max_copies))
+
+    def see(self, sample: float) -> Seen:
+        """Look for keys that may matter to a worker."""
+        return self.all() if sample == 1 else self._enough(sample)
+
+    def plan(self, seen: Seen, max_copies: float, *, may_be_even: bool = False) -> JoinPlan:
+        """Plan for what was seen; keys have no names yet, and their numbers in place of their hashes.
+
+        Parameters
+        ----------
+        seen : Seen
+            What was seen.
+        max_copies : float
+            Copied rows, as a share of the rows of both sides, that are allowed at most.
+        may_be_even : bool
+            Whether hot keys are not counted exactly if Spark's own join is even enough as far as the sample tells.
+        """
+        target = self.target(seen.totals, seen.sampled)
+        if may_be_even:
+            rough = self._counts(seen, seen.rows / seen.sampled[:, None], np.arange(seen.keys.size), target, max_copies)
+            if is_even(rough.plain_costs):
+                return rough.whole()
+        rows, is_known = self._exact(seen, target)
+        return self._counts(seen, rows, np.flatnonzero(is_known), target, max_copies).planned()
+
+    def named(self, seen: Seen, plan: JoinPlan) -> JoinPlan:
+        """Return a plan with the names and hashes of its keys, and the columns by whose content rows choose."""
+        if not plan.keys and not plan.spreads_nulls:
+            return plan
+        details = self.details(seen, (key.hash for key in plan.keys), nulls=plan.spreads_nulls)
+        found = {number: place for place, number in enumerate(details.keys.tolist())}
+        keys = tuple(
+            replace(
+                key,
+                key=bytes(details.names[found[key.hash]]).decode(errors="replace"),
+                hash=int(details.hashes[found[key.hash]]),
+            )
+            for key in plan.keys
+            if key.hash in found  # an input may have other rows when it is read again
+        )
+        left, right = (self._content(details, side) for side in (0, 1))
+        return replace(plan, keys=keys, left_content=left, right_content=right)
+
+    def _counts(
+        self, seen: Seen, counted: NDArray[np.float64], known: NDArray[np.int64], target: float, max_copies: float
+    ) -> JoinPlan:
+        """Return what is known of the keys, as a plan that leaves all of them whole."""
+        others, homes = seen.totals.copy(), seen.homes
         others[:2] /= seen.sampled[:, None]
         keys = []
-        for number, rows in zip(np.flatnonzero(is_known).tolist(), exact.T[is_known], strict=True):
+        for number, rows in zip(known.tolist(), counted.T[known], strict=True):
             if float(cost(rows[0], rows[1], self.how)) < _WORTH_NAMING * target:
                 continue
             drawn, home = seen.rows[:, number], homes[number]
@@ -148,8 +196,8 @@ class Counting(BothSides):
             others[2, home] -= drawn[0] * drawn[1]
             keys.append(
                 JoinKey(
-                    key=bytes(seen.names[number]).decode(errors="replace"),
-                    hash=int(seen.hashes[number]),
+                    key="",
+                    hash=int(seen.keys[number]),
                     key_hash=int(seen.key_hashes[number]),
                     left=float(rows[0]),
                     right=float(rows[1]),
@@ -170,13 +218,11 @@ class Counting(BothSides):
             other_right=tuple(right.tolist()),
             other_made=tuple((max(0.0, float(others[2].sum())) / seen.sampled.prod() * weights).tolist()),
             keys=tuple(sorted(keys, key=lambda key: -float(cost(key.left, key.right, self.how)))),
-            left_content=self._content(seen, 0),
-            right_content=self._content(seen, 1),
-        ).planned()
+        )
 
-    def _content(self, seen: Seen, side: int) -> tuple[str, ...]:
+    def _content(self, details: Details, side: int) -> tuple[str, ...]:
         """Return the columns whose content chooses among pieces as evenly as chance would, if it does."""
-        is_enough = seen.varieties[side] >= np.minimum(VARIETY * self.workers, _ALIKE * seen.described[side])
+        is_enough = details.varieties[side] >= np.minimum(VARIETY * self.workers, _ALIKE * details.rows[side])
         return content_of((self.left, self.right)[side]) if bool(is_enough.all()) else ()
 
     def _enough(self, sample: float) -> Seen:
@@ -185,12 +231,12 @@ class Counting(BothSides):
         if inputs is None:
             inputs = [rows_of_inputs(printed_plan(side.df, "cost")) for side in (self.left, self.right)]
         fractions = np.array([affordable(rows, sample, wanted, _FEW) for rows in inputs])
-        seen = self.sample(fractions, at_once=bool((fractions > sample).all()))
+        seen = self.sample(fractions, at_once=not self.is_cheap and bool((fractions > sample).all()))
         drawn = float(seen.totals[:2].sum() + seen.nulls.sum())
         if (fractions == 1).all() or drawn >= _ENOUGH * self.workers:
             return seen
         larger = fractions * wanted / drawn if drawn else np.ones(2)
-        return self.sample(np.where(larger < NEARLY_ALL, larger, 1.0), at_once=True)
+        return self.sample(np.where(larger < NEARLY_ALL, larger, 1.0), at_once=not self.is_cheap)
 
     def _exact(self, seen: Seen, target: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the rows of hot keys on both sides, counted on a side where the sample is not precise enough.
@@ -200,22 +246,15 @@ class Counting(BothSides):
         drawn = seen.rows
         rows = drawn / seen.sampled[:, None]
         sides = enumerate((self.left, self.right))
-        pending = {number: side for number, side in sides if seen.sampled[number] < 1 and seen.hashes.size}
+        pending = {number: side for number, side in sides if seen.sampled[number] < 1 and seen.keys.size}
         while pending:  # the less precise side first: it may show that the other does not matter
             shares = np.asarray(cost(rows[0] + 1, rows[1] + 1, self.how)) / target
             mistaken = (np.minimum(shares, 1.0) / np.sqrt(np.maximum(drawn, 0.25))).max(axis=1)
             worst = max(pending, key=lambda number: mistaken[number])
             if mistaken[worst] <= _PRECISE:
                 break
-            counted = self._counted(pending.pop(worst), seen.hashes.tolist())
-            rows[worst] = [counted.get(hashed, 0.0) for hashed in seen.hashes.tolist()]
+            rows[worst] = self.count(pending.pop(worst), seen.keys.tolist())
         return rows, (drawn.max(axis=0) >= _CERTAIN) | (not pending)
-
-    def _counted(self, side: Side, hashes: list[int]) -> dict[int, float]:
-        """Count all rows of keys."""
-        rows = side.df.where(side.has_key).select(sf.xxhash64(*side.columns).alias(_HASH))
-        own = rows.where(f"{_HASH} IN ({', '.join(map(str, hashes))})")  # a literal per call is slow to send
-        return {row[_HASH]: float(row["count"]) for row in own.groupBy(_HASH).count().collect()}
 
 
 def _even(rows: NDArray[np.float64], sample: float) -> NDArray[np.float64]:

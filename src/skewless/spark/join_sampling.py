@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from skewless.salting.join_plan import NULL_HASH, WORTHWHILE
 from skewless.salting.join_planner import JoinType, cost, costs_of_others
 from skewless.salting.slots import landings_of_salts
 from skewless.salting.variety import BITS, ones_of, varieties_of
@@ -25,7 +25,6 @@ from skewless.spark.versions import to_table
 
 _ROW, _HASH, _KEY_HASH, _NAME, _HOME, _CONTENT = "row", "hash", "key_hash", "name", "home", "content"
 _LEFT, _RIGHT = "left", "right"
-_DETAILS: Final = pa.schema([(_ROW, pa.int64()), (_HASH, pa.int64()), (_NAME, pa.binary()), (_CONTENT, pa.int16())])
 _NO_KEY: Final = 0  # the number of rows without a key; that of a key by a chance of one in 2^63
 _HASH_BITS: Final = 32  # of `hash`, the upper ones of a row's number
 _LOWER: Final = 0xFFFFFFFE  # those of `xxhash64`; the lowest tells the sides apart
@@ -42,36 +41,74 @@ class Seen:
     ----------
     sampled : array of float
         Fraction of the rows of the left and of the right side that were looked at.
-    hashes, key_hashes : array of int
-        Spark's `xxhash64` and `hash` of these keys.
-    names : array of bytes
-        The keys as text.
+    keys : array of int
+        The numbers of these keys.
     rows : array of float, of shape (2, keys)
         Their rows on the left and on the right side.
     totals : array of float, of shape (3, workers)
         Rows of the left and of the right side, and pairs of rows, of all keys that hash to each worker.
     nulls : array of float
         Rows of both sides without a key.
-    described : array of float, of shape (2, …)
-        The rows of these keys whose content may have been looked at; and those without a key, where they matter.
-    varieties : array of float, of the same shape
-        About how many different contents these have; 0 if nobody has looked.
+    details : Details, optional
+        What else is known of these keys, if that was looked at as well.
     """
 
     sampled: NDArray[np.float64]
-    hashes: NDArray[np.int64]
-    key_hashes: NDArray[np.int64]
-    names: NDArray[np.object_]
+    keys: NDArray[np.int64]
     rows: NDArray[np.float64]
     totals: NDArray[np.float64]
     nulls: NDArray[np.float64]
-    described: NDArray[np.float64]
-    varieties: NDArray[np.float64]
+    details: Details | None = None
+
+    @property
+    def key_hashes(self) -> NDArray[np.int64]:
+        """Spark's `hash` of these keys."""
+        return _key_hashes(self.keys)
 
     @property
     def homes(self) -> NDArray[np.int64]:
         """The worker to which each key hashes."""
         return _homes(self.key_hashes, self.totals.shape[1])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Details:
+    """What describes keys.
+
+    Parameters
+    ----------
+    keys : array of int
+        The numbers of the keys that were found; `_NO_KEY` stands for rows without a key.
+    hashes, names : array
+        Spark's `xxhash64` of these keys, and the keys as text; meaningless for rows without a key.
+    rows, varieties : array of float, of shape (2, keys)
+        Rows on both sides whose content was looked at, and about how many different contents these have.
+    """
+
+    keys: NDArray[np.int64]
+    hashes: NDArray[np.int64]
+    names: NDArray[np.object_]
+    rows: NDArray[np.float64]
+    varieties: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: pa.Table, matter: NDArray[np.int64]) -> Details:
+        """Return what a table of rows has of some of their keys."""
+        table = table.filter(pa.array(np.isin(table[_ROW].to_numpy() >> 1, matter)))
+        numbers, content = table[_ROW].to_numpy(), table[_CONTENT].to_numpy()
+        keys, first, groups = np.unique(numbers >> 1, return_index=True, return_inverse=True)
+        is_left = numbers & 1 == 1
+        rows, varieties = [], []
+        for own in (is_left, ~is_left):
+            rows.append(np.bincount(groups[own], minlength=keys.size).astype(np.float64))
+            varieties.append(varieties_of(rows[-1], ones_of(groups[own], content[own], keys.size)))
+        return cls(
+            keys=keys,
+            hashes=table[_HASH].take(first).fill_null(0).to_numpy(),
+            names=np.array(table[_NAME].take(first).to_pylist(), dtype=np.object_),
+            rows=np.stack(rows),
+            varieties=np.stack(varieties),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +125,6 @@ class BothSides:
         The number of workers.
     seed : int
         Seed of the samples.
-    names_keys : bool
-        Whether hot keys are named also if Spark's own join is even enough; otherwise nobody looks at them again.
     """
 
     left: Side
@@ -97,7 +132,6 @@ class BothSides:
     how: JoinType
     workers: int
     seed: int
-    names_keys: bool = True
 
     @cached_property
     def are_kept(self) -> NDArray[np.bool_]:
@@ -117,8 +151,8 @@ class BothSides:
         fractions : array of float
             Fraction of the rows of the left and of the right side.
         at_once : bool
-            Whether one job returns all that is known of each row. Otherwise the first returns one number for each, and
-            another describes hot keys, if there are any: a second column of millions of rows takes longer than a job.
+            Whether one job returns all that is known of each row. Otherwise it returns one number for each, and
+            `details` describes hot keys, if there are any: a second column of millions of rows takes longer than a job.
         """
         table = to_table(self._sampled(fractions, details=at_once))
         keys, counts = _counted(table[_ROW].to_numpy())
@@ -128,30 +162,35 @@ class BothSides:
         amounts = (*counts, counts[0] * counts[1])
         totals = np.stack([np.bincount(homes, amount, self.workers).astype(np.float64) for amount in amounts])
         hot = self._hot(keys, counts, totals, fractions)
-        matter = keys[hot]
-        if float((nulls / fractions)[self.are_kept].sum()) > _HOT * self.target(totals, fractions):
-            matter = np.append(matter, _NO_KEY)
-        if not self.names_keys and self._is_even(keys, counts, nulls, fractions):
-            hot, matter = hot[:0], matter[:0]
-        if not matter.size:
-            table = _DETAILS.empty_table()
-        elif not at_once:
-            numbers = ", ".join(str(2 * key + side) for key in matter.tolist() for side in (0, 1))
-            table = to_table(self._sampled(fractions, details=True).where(f"{_ROW} IN ({numbers})"))
-        details = _Details.of(table, matter)
-        hot = hot[np.isin(keys[hot], details.keys)]  # an input may have other rows when it is read again
-        is_key = details.keys != _NO_KEY
         return Seen(
             sampled=fractions,
-            hashes=details.hashes[is_key],
-            key_hashes=_key_hashes(keys[hot]),
-            names=details.names[is_key],
+            keys=keys[hot],
             rows=counts[:, hot],
             totals=totals,
             nulls=nulls,
-            described=details.rows,
-            varieties=details.varieties,
+            details=Details.of(table, np.append(keys[hot], _NO_KEY)) if at_once else None,
         )
+
+    def details(self, seen: Seen, keys: Iterable[int], *, nulls: bool) -> Details:
+        """Return what describes some of the keys that were seen, and rows without a key if these matter."""
+        matter = np.fromiter([*keys, *([_NO_KEY] if nulls else [])], np.int64)
+        if (known := seen.details) is None:
+            table = to_table(self._sampled(seen.sampled, details=True).where(_is_among(matter.tolist())))
+            return Details.of(table, matter)
+        own = np.isin(known.keys, matter)
+        return Details(
+            keys=known.keys[own],
+            hashes=known.hashes[own],
+            names=known.names[own],
+            rows=known.rows[:, own],
+            varieties=known.varieties[:, own],
+        )
+
+    def count(self, side: Side, keys: Sequence[int]) -> NDArray[np.float64]:
+        """Count all rows that keys have on a side."""
+        rows = side.df.selectExpr(f"{_number(side, is_left=side is self.left)} AS {_ROW}").where(_is_among(keys))
+        counted = {row[_ROW] >> 1: float(row["count"]) for row in rows.groupBy(_ROW).count().collect()}
+        return np.array([counted.get(key, 0.0) for key in keys])
 
     def all(self) -> Seen:
         """Count all keys natively, and return the largest; nothing on the driver grows with the number of keys."""
@@ -174,34 +213,40 @@ class BothSides:
                 totals[:, row[_HOME]] = row[1:]
         costs = pairs + sf.col(_LEFT) + sf.col(_RIGHT)
         largest = counts.where(sf.col(_HASH).isNotNull()).orderBy(costs.desc(), _HASH).limit(self._most).collect()
-        hashes = np.array([row[_HASH] for row in largest], dtype=np.int64)
+        hashes, key_hashes = (np.array([row[name] for row in largest], dtype=np.int64) for name in (_HASH, _KEY_HASH))
+        keys = (key_hashes << (_HASH_BITS - 1)) | ((hashes & _LOWER) >> 1)
         rows = np.array([[row[_LEFT], row[_RIGHT]] for row in largest]).reshape(-1, 2).T
-        hot = self._hot(hashes, rows, totals, np.ones(2))
-        described = np.column_stack([rows[:, hot], nulls])
+        # bytes: older versions of Spark return byte arrays, which NumPy takes for sequences
+        names = np.array([bytes(row[_NAME]) for row in largest], dtype=np.object_)
+        hot = self._hot(keys, rows, totals, np.ones(2))
         return Seen(
             sampled=np.ones(2),
-            hashes=hashes[hot],
-            key_hashes=np.array([largest[number][_KEY_HASH] for number in hot.tolist()], dtype=np.int64),
-            # bytes: older versions of Spark return byte arrays, which NumPy takes for sequences
-            names=np.array([bytes(largest[number][_NAME]) for number in hot.tolist()], dtype=np.object_),
+            keys=keys[hot],
             rows=rows[:, hot],
             totals=totals,
             nulls=nulls,
-            described=described,
-            varieties=np.zeros(described.shape),
+            details=Details(
+                keys=np.append(keys[hot], _NO_KEY),
+                hashes=np.append(hashes[hot], _NO_KEY),
+                names=np.append(names[hot], b""),
+                rows=np.column_stack([rows[:, hot], nulls]),
+                varieties=np.zeros((2, hot.size + 1)),
+            ),
         )
 
     def _sampled(self, fractions: NDArray[np.float64], *, details: bool) -> DataFrame:
         """Return a sample of the rows of both sides: a number that has the key's hashes and the side, and details."""
         sides = []
         for side, fraction, offset in zip((self.left, self.right), fractions.tolist(), (0, 1), strict=True):
-            columns = {_ROW: sf.expr(_number(side, is_left=side is self.left))}
-            if details:
-                described = self._columns(side)
-                columns |= {name: described[name] for name in (_HASH, _NAME)}
-                content = content_hash(self.seed, content_of(side))
-                columns[_CONTENT] = content.bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint")
-            sides.append(sampled(side.df, columns, fraction, self.seed + offset))
+            rows = sampled(side.df, fraction, self.seed + offset)
+            number = f"{_number(side, is_left=side is self.left)} AS {_ROW}"
+            if not details:
+                sides.append(rows.selectExpr(number))  # a column object takes a dozen calls of Java more
+                continue
+            described = self._columns(side)
+            content = content_hash(self.seed, content_of(side)).bitwiseAND(sf.lit((1 << BITS) - 1))
+            own = (described[name].alias(name) for name in (_HASH, _NAME))
+            sides.append(rows.select(sf.expr(number), *own, content.cast("smallint").alias(_CONTENT)))
         return sides[0].unionAll(sides[1])
 
     def _columns(self, side: Side) -> dict[str, Column]:
@@ -221,20 +266,6 @@ class BothSides:
         """The number of keys that may be named."""
         return max(_FEWEST_NAMED, _NAMED_PER_WORKER * self.workers)
 
-    def _is_even(
-        self,
-        keys: NDArray[np.int64],
-        rows: NDArray[np.float64],
-        nulls: NDArray[np.float64],
-        sampled: NDArray[np.float64],
-    ) -> bool:
-        """Whether Spark's own join is even enough, as far as a sample tells."""
-        left, right = rows / sampled[:, None]
-        costs = np.asarray(cost(left, right, self.how), dtype=np.float64)
-        plain = np.bincount(_key_hashes(keys) % self.workers, costs, self.workers)
-        plain[NULL_HASH % self.workers] += float((nulls / sampled)[self.are_kept].sum())
-        return bool(plain.max() <= (1 + WORTHWHILE) * plain.mean())
-
     def _hot(
         self,
         keys: NDArray[np.int64],
@@ -248,46 +279,6 @@ class BothSides:
         costs = np.asarray(cost(left, right, self.how), dtype=np.float64)
         large = np.flatnonzero(costs >= _HOT * self.target(totals, sampled))
         return np.sort(large[np.lexsort((keys[large], -costs[large]))][: self._most])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Details:
-    """What is known of rows whose keys matter.
-
-    Parameters
-    ----------
-    keys : array of int
-        The numbers of the keys that were found, in ascending order.
-    hashes, names : array
-        Spark's `xxhash64` of these keys, and the keys as text; meaningless for rows without a key.
-    rows, varieties : array of float, of shape (2, keys)
-        Their rows on both sides, and about how many different contents these have.
-    """
-
-    keys: NDArray[np.int64]
-    hashes: NDArray[np.int64]
-    names: NDArray[np.object_]
-    rows: NDArray[np.float64]
-    varieties: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, table: pa.Table, matter: NDArray[np.int64]) -> _Details:
-        """Return what a table of rows has of some of their keys."""
-        table = table.filter(pa.array(np.isin(table[_ROW].to_numpy() >> 1, matter)))
-        numbers, content = table[_ROW].to_numpy(), table[_CONTENT].to_numpy()
-        keys, first, groups = np.unique(numbers >> 1, return_index=True, return_inverse=True)
-        is_left = numbers & 1 == 1
-        rows, varieties = [], []
-        for own in (is_left, ~is_left):
-            rows.append(np.bincount(groups[own], minlength=keys.size).astype(np.float64))
-            varieties.append(varieties_of(rows[-1], ones_of(groups[own], content[own], keys.size)))
-        return cls(
-            keys=keys,
-            hashes=table[_HASH].take(first).fill_null(0).to_numpy(),
-            names=np.array(table[_NAME].take(first).to_pylist(), dtype=np.object_),
-            rows=np.stack(rows),
-            varieties=np.stack(varieties),
-        )
 
 
 def content_of(side: Side) -> tuple[str, ...]:
@@ -304,6 +295,11 @@ def _number(side: Side, *, is_left: bool) -> str:
     has_key = " AND ".join(f"{quoted(key)} IS NOT NULL" for key in side.keys)
     hashes = f"shiftleft(CAST(hash({keys}) AS BIGINT), {_HASH_BITS}) | (xxhash64({keys}) & {_LOWER}L)"
     return f"CASE WHEN {has_key} THEN {hashes} | {last} ELSE {last} END"
+
+
+def _is_among(keys: Iterable[int]) -> str:
+    """Return, as SQL, whether a row has one of some keys; a literal per call would be slow to send."""
+    return f"{_ROW} IN ({', '.join(str(2 * key + side) for key in keys for side in (0, 1))})"
 
 
 def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -34,7 +34,7 @@ from skewless.spark.join_sides import On, Side, has_one_name, join_type, sides_o
 from skewless.spark.physical_plan import parse_plan, printed_plan
 from skewless.spark.planning import require_sample, workers_of
 from skewless.spark.salted_join import SaltedJoin
-from skewless.spark.sampling import SAMPLE, inputs_of_sides
+from skewless.spark.sampling import SAMPLE, are_sides_read_with_ease, inputs_of_sides
 from skewless.spark.versions import is_dataframe, plan_text
 
 _log: Final = logging.getLogger(__name__)
@@ -118,7 +118,6 @@ def join(
         plan = learn_from.for_join(kind, cuts, n_workers, max_copies)
     else:
         counted = sides[0] if learn_from is None else Side(name="left", original=learn_from, on=sides[0].on)
-        inputs = inputs_of_sides(costs) if learn_from is None else None
         counting = Counting(
             left=counted,
             right=sides[1],
@@ -126,10 +125,11 @@ def join(
             cuts=cuts,
             workers=n_workers,
             seed=seed,
-            inputs=inputs,
-            names_keys=False,
+            inputs=inputs_of_sides(costs) if learn_from is None else None,
+            is_cheap=are_sides_read_with_ease(costs),
         )
-        plan = counting.plan(sample, max_copies)
+        seen = counting.see(sample)
+        plan = counting.plan(seen, max_copies, may_be_even=True)
     if plan.remark:
         _log.warning("join: %s", plan.remark)
     if plan.is_plain:
@@ -139,6 +139,8 @@ def join(
         if spared < least_rows:
             _log.info("join: not cut: it would spare %.0f rows, and least_rows is %d", spared, least_rows)
             return plain
+    if not isinstance(learn_from, JoinPlan):
+        plan = counting.named(seen, plan)
     return joining.salted(plan, seed, by_number=workers is not None)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Final
 
+import numpy as np
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -17,7 +18,7 @@ import skewless.masking
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.salting import owners, plan_task, planner, planning_task, salts, saved, slots, table, variety
 from skewless.salting import plan as plans
-from skewless.salting.plan import VARIETY, Plan
+from skewless.salting.plan import Plan
 from skewless.salting.plan_task import PlanTask
 from skewless.salting.planning_task import Task
 from skewless.salting.variety import BITS
@@ -33,12 +34,13 @@ from skewless.spark.versions import is_dataframe, to_table
 
 _MOST_WORKERS: Final = 1 << 16
 _SPARK_HASH: Final = "spark_hash"
-_LOOKED_AT: Final = 4  # rows of a cut key for each that has to have another content
+_LOOKED_AT: Final = 512  # rows of cut keys for each piece: enough to see that thousands of contents differ
+_MOST_LOOKED_AT: Final = 1 << 14  # of all cut keys: Spark sends them one by one
 _SPREAD: Final = 0.5  # of the rows of cut keys that are met, how many are looked at
 _SOON: Final = 4  # times as many rows as are wanted: Spark has found these after a part of the input
 _PLENTY: Final = 1 << 20  # sampled rows that are enough…
 _PER_WORKER: Final = 1 << 14  # … unless these are fewer for each worker: its load is then known to 0.8 %
-_LARGE: Final = 1 << 24  # rows, at most, of which a column more takes longer than another job
+_LARGE: Final = 1 << 21  # rows, at most, of which a column more takes longer than another job
 _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's own exchange is left as it is
 
 # The planning task travels by value: executors need NumPy and PyArrow, but not skewless.
@@ -179,7 +181,7 @@ def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed
         "source": sf.spark_partition_id() + 1,
     }
     content = content_columns(df, keys)
-    bits = content_hash(seed, content).bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint")
+    hashed = content_hash(seed, content)
     at_once = True
     if sample < 1:
         text = printed_plan(df, "cost")
@@ -188,32 +190,34 @@ def plan_now(df: DataFrame, keys: Sequence[str], task: Task, sample: float, seed
         sample = affordable(rows, sample, most=most)
         at_once = max(rows, default=0) < _LARGE or not is_read_with_ease(text)
     if at_once:  # what is alike where there are no columns has no variety
-        columns["content"] = bits
+        columns["content"] = hashed.bitwiseAND(sf.lit((1 << BITS) - 1)).cast("smallint")
     planning = PlanTask(columns=_columns(df, keys), content=tuple(content), task=replace(task, sampled=sample))
+    described = [column.alias(name) for name, column in columns.items()]
     if sample < 1:
-        plan = planning.plan(to_table(sampled(df, columns, sample, seed)).to_batches())
-        return plan if at_once else _with_varieties(plan, df, columns, bits, seed)
-    counted = _counted_keys(df.select(*(column.alias(name) for name, column in columns.items())))
+        plan = planning.plan(to_table(sampled(df, sample, seed).select(*described)).to_batches())
+        return plan if at_once else _with_varieties(plan, df, columns, hashed, seed)
+    counted = _counted_keys(df.select(*described))
     planned = counted.repartition(1).mapInArrow(planning, "plan string").first()
     # no task runs where Spark knows that there are no rows
     return planning.plan([]) if planned is None else Plan.from_json(planned["plan"])
 
 
-def _with_varieties(plan: Plan, df: DataFrame, columns: Mapping[str, Column], bits: Column, seed: int) -> Plan:
+def _with_varieties(plan: Plan, df: DataFrame, columns: Mapping[str, Column], content: Column, seed: int) -> Plan:
     """Return a plan with the varieties of cut keys, by the first rows of these that Spark finds.
 
     One in two of them is taken, so that they are not all neighbours. If they misled, pieces would be uneven, no more.
     Where all rows had to be read for them, nobody looks: what is not known to vary does not.
     """
     cut = plan.cut
-    wanted = _LOOKED_AT * VARIETY * sum(len(key.workers) for key in cut)
+    wanted = min(_MOST_LOOKED_AT, _LOOKED_AT * sum(len(key.workers) for key in cut))
     if not cut or not plan.content or _SPREAD * sum(key.rows for key in cut) < _SOON * wanted:
         return plan
     hashes = ", ".join(str(key.spark_hash) for key in cut)
-    found = df.select(columns[HASH].alias(HASH), columns[_SPARK_HASH].alias(_SPARK_HASH), bits.alias("content"))
-    own = found.where(f"{_SPARK_HASH} IN ({hashes})").sample(_SPREAD, seed).limit(wanted)
-    table = to_table(own)
-    return plan.with_varieties(table[HASH].to_numpy(), table["content"].to_numpy())
+    found = df.select(columns[HASH].alias(HASH), columns[_SPARK_HASH].alias(_SPARK_HASH), content.alias("content"))
+    own = found.where(f"{_SPARK_HASH} IN ({hashes})").select(HASH, "content").sample(_SPREAD, seed)
+    # not as a table, for which Spark would read all partitions
+    rows = np.array([tuple(row) for row in own.limit(wanted).collect()], dtype=np.int64).reshape(-1, 2)
+    return plan.with_varieties(rows[:, 0], rows[:, 1])
 
 
 def _counted_keys(rows: DataFrame) -> DataFrame:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 
-from skewless.spark.physical_plan import parse_plan
+from skewless.spark.physical_plan import PhysicalPlan, parse_plan
 
 SAMPLE: Final = 0.02
 """Fraction of the rows that are counted where nobody says otherwise."""
@@ -29,25 +29,24 @@ _CACHED: Final = "InMemoryTableScan"
 _EXPLODES: Final = ("Generate ", "Expand ")
 _EXPLODED: Final = 16  # rows that each row of the input is taken to have become: Spark does not know
 _READ: Final = ("FileScan", "BatchScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union")
+_EXCHANGED: Final = ("Sort ", "Exchange hashpartitioning")
+_JOIN: Final = re.compile(r"\w*Join\b")
 _UNKNOWN: Final = 2.0**62  # Spark's size of what it knows nothing of
 
 
-def sampled(df: DataFrame, columns: Mapping[str, Column], sample: float, seed: int) -> DataFrame:
-    """Return columns of a sample of the rows, each by its name; `to_table` collects it.
+def sampled(df: DataFrame, sample: float, seed: int) -> DataFrame:
+    """Return a sample of the rows; `to_table` collects it.
 
     Parameters
     ----------
     df : DataFrame
         The rows.
-    columns : mapping of str to Column
-        What is known of each row.
     sample : float
         Fraction of the rows; see `affordable`.
     seed : int
         Seed of the sample.
     """
-    rows = df if sample == 1 else df.sample(sample, seed)
-    return rows.select(*(column.alias(name) for name, column in columns.items()))
+    return df if sample == 1 else df.sample(sample, seed)
 
 
 def affordable(inputs: Sequence[float], sample: float, wanted: int = 0, few: int = 0, most: int = MOST_ROWS) -> float:
@@ -100,10 +99,38 @@ def is_read_with_ease(text: str) -> bool:
     False
     """
     plan = parse_plan(text)
-    cached = {below for node, name in enumerate(plan.nodes) if name.startswith(_CACHED) for below in plan.below(node)}
-    return bool(plan.nodes) and all(
-        name.startswith((_CACHED, *_READ)) for node, name in enumerate(plan.nodes) if node not in cached
-    )
+    return bool(plan.nodes) and _is_read(plan, 0)
+
+
+def are_sides_read_with_ease(text: str) -> bool:
+    """Whether the same is true of both sides of a join that exchanges them.
+
+    >>> are_sides_read_with_ease('''== Physical Plan ==
+    ... *(3) SortMergeJoin [a#1], [a#2], Inner
+    ... :- *(1) Sort [a#1 ASC NULLS FIRST], false, 0
+    ... :  +- Exchange hashpartitioning(a#1, 200)
+    ... :     +- FileScan parquet [a#1]
+    ... +- *(2) Sort [a#2 ASC NULLS FIRST], false, 0
+    ...    +- Exchange hashpartitioning(a#2, 200)
+    ...       +- Range (0, 4, step=1, splits=1)''')
+    True
+    """
+    plan = parse_plan(text)
+    top = next((number for number, node in enumerate(plan.nodes) if _JOIN.match(node)), None)
+    pending, sides = [] if top is None else plan.children(top), []
+    while pending:
+        node = pending.pop()
+        if plan.nodes[node].startswith(_EXCHANGED):
+            pending += plan.children(node)
+        else:
+            sides.append(_is_read(plan, node))
+    return bool(sides) and all(sides)
+
+
+def _is_read(plan: PhysicalPlan, top: int) -> bool:
+    nodes = [top, *plan.below(top)]
+    cached = {below for node in nodes if plan.nodes[node].startswith(_CACHED) for below in plan.below(node)}
+    return all(plan.nodes[node].startswith((_CACHED, *_READ)) for node in nodes if node not in cached)
 
 
 def rows_of_inputs(text: str) -> list[float]:
