@@ -50,13 +50,12 @@ def test_a_large_input_is_sampled_less(spark: SparkSession, monkeypatch: pytest.
     assert plan.keys[0].rows == pytest.approx(30_000, rel=0.3)  # six standard deviations
 
 
-def test_columns_of_a_sample(spark: SparkSession) -> None:
+def test_rows_of_a_sample(spark: SparkSession) -> None:
     rows = spark.range(0, 10_000, 1, 4)
-    found = to_table(sampled(rows, {"n": sf.col("id") + 1}, 0.1, 7))
-    assert found.column_names == ["n"]
+    found = to_table(sampled(rows, 0.1, 7))
     assert 700 < found.num_rows < 1_300
-    assert to_table(sampled(rows, {"n": sf.col("id") + 1}, 0.1, 7)).equals(found)
-    assert to_table(sampled(rows, {"n": sf.col("id")}, 1.0, 7)).num_rows == 10_000
+    assert to_table(sampled(rows, 0.1, 7)).equals(found)
+    assert to_table(sampled(rows, 1.0, 7)).num_rows == 10_000
 
 
 @pytest.mark.parametrize(
