@@ -18,8 +18,8 @@ from skewless.cli import options
 from skewless.doctor import Examination, Finding, examine
 from skewless.doctor.diagnosis import LEAST_SECONDS
 from skewless.doctor.page import render_page
-from skewless.doctor.wording import core_time, duration, many, size
 from skewless.errors import ConfigurationError, StorageError
+from skewless.wording import core_time, duration, many, size
 
 
 def doctor_command(

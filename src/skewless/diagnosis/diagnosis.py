@@ -16,6 +16,7 @@ from skewless.diagnosis.map_side import aggregate_name, combined_on_the_map_side
 from skewless.errors import ConfigurationError, SkewlessError, require_at_least
 from skewless.groupings import GROUPINGS, Grouping, Key, Shuffle, make_grouping
 from skewless.simulation import Result, Simulation, simulate
+from skewless.wording import many
 
 NO_SKEW: Final = "no skew worth handling"
 COMBINED: Final = "combined on the map side"
@@ -130,8 +131,8 @@ class Diagnosis:
         """The data in one line."""
         origin = f" ({self.workers_from})" if self.workers_from else ""
         return (
-            f"{self.label}: {_counted(self.rows, 'row')}, {_counted(self.distinct, 'key')}, "
-            f"{_counted(self.workers, 'worker')}{origin}"
+            f"{self.label}: {many(self.rows, 'row')}, {many(self.distinct, 'key')}, "
+            f"{many(self.workers, 'worker')}{origin}"
         )
 
     @property
@@ -427,7 +428,7 @@ def _reason(
     n_hot = int((distribution.shares > 1 / workers).sum())
     if n_hot == 0:
         cause = (
-            f"no key exceeds a worker's fair share of {fair}, but {_counted(distribution.distinct, 'key')} fall "
+            f"no key exceeds a worker's fair share of {fair}, but {many(distribution.distinct, 'key')} fall "
             f"unevenly on {workers} workers: "
         )
     elif n_hot == 1:
@@ -456,10 +457,6 @@ def _partials(dist_cost: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.{1 if share >= 0.001 else 4}f} %"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _quoted(name: str) -> str:

@@ -12,6 +12,7 @@ from skewless import notebook
 from skewless.salting.join_plan import LEAST_ROWS, JoinPlan
 from skewless.salting.join_planner import made
 from skewless.salting.slots import landings_of_salts
+from skewless.wording import many
 
 SALTS: Final = 16
 """Salts of the uniformly salted join that is predicted."""
@@ -269,7 +270,7 @@ def _verdict(plan: JoinPlan, predictions: Sequence[JoinPrediction], *, broadcast
         f"work follows and least_rows is at most {plan.spared():,.0f}."
     )
     return "join", (
-        f"skewless.join cuts {plan.n_cut} {'key' if plan.n_cut == 1 else 'keys'}{grid}, which makes the largest task "
+        f"skewless.join cuts {many(plan.n_cut, 'key')}{grid}, which makes the largest task "
         f"{planned.speed_up:.1f} times shorter than that of Spark's own join, and copies {planned.copied:.2%} of the "
         f"rows; uniform salting copies {predictions[2].copied:.0%}.{few if plan.spared() < LEAST_ROWS else ''}"
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from skewless.doctor.plan import Operator
 from skewless.doctor.stage import StageStatistics, Task
+from skewless.wording import many
 
 HOT_KEY: Final = "hot key"
 NULL_KEY: Final = "null key"
@@ -94,7 +95,7 @@ def find_cause(stage: StageStatistics, operator: Operator, settings: Mapping[str
 def _too_few(stage: StageStatistics, operator: Operator, settings: Mapping[str, str]) -> Cause | None:
     if stage.planned >= round(stage.cores):
         return None
-    tasks = "1 task" if stage.planned == 1 else f"{stage.planned} tasks"
+    tasks = many(stage.planned, "task")
     if not stage.shuffled and (reason := _unsplittable(stage, operator, settings)):
         return Cause(name=UNSPLITTABLE, evidence=f"{tasks} on {stage.cores:.0f} cores, and {reason}")
     evidence = f"{tasks} on {stage.cores:.0f} cores"

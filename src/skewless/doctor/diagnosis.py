@@ -15,6 +15,7 @@ from skewless.doctor.plan import Operator
 from skewless.doctor.stage import StageStatistics
 from skewless.errors import InputError
 from skewless.masking import without_secrets
+from skewless.wording import many
 
 LEAST_SECONDS: Final = 1.0
 """Seconds that stages must have lost together to be reported."""
@@ -153,7 +154,7 @@ def examine(paths: Sequence[str], least_s: float = LEAST_SECONDS) -> Iterator[Ex
         yield one
     if foreign == len(logs) > 0:  # or a check in CI would pass for ever
         where = ", ".join(map(without_secrets, paths))
-        raise InputError(f"no event log of Spark in {where}: {foreign:,} other file{'' if foreign == 1 else 's'}")
+        raise InputError(f"no event log of Spark in {where}: {many(foreign, 'other file')}")
 
 
 def _examine_or_remark(log: EventLog, least_s: float) -> Examination:

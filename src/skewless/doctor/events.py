@@ -12,6 +12,7 @@ from skewless.doctor.compression import CutOffError, ForeignError, read_bytes
 from skewless.doctor.log_files import EventLog
 from skewless.errors import InputError
 from skewless.storage.file_system import FAILURES
+from skewless.wording import many
 
 Event = dict[str, Any]
 
@@ -50,9 +51,9 @@ class Reading:
             why = f": {self.remarks[-1]}" if self.remarks else ""
             raise InputError(f"{self.log.label} is not an event log of Spark{why}")
         if self._broken:
-            self.remarks.append(f"{_count(self._broken, 'line')} could not be read")
+            self.remarks.append(f"{many(self._broken, 'line')} could not be read")
         if self._skipped:
-            self.remarks.append(f"{_count(self._skipped, 'event')} of more than {LONGEST_LINE >> 20} MB skipped")
+            self.remarks.append(f"{many(self._skipped, 'event')} of more than {LONGEST_LINE >> 20} MB skipped")
 
     def _of_file(self, path: str) -> Iterator[tuple[str, Event]]:
         name = path.rpartition("/")[2]
@@ -60,7 +61,7 @@ class Reading:
             for line in self._lines(read_bytes(self.log.system, path)):
                 yield from self._of_line(line)
         except CutOffError as error:
-            self.remarks.append(f"{name} is cut off or broken after {_count(self._events, 'event')}: {error}")
+            self.remarks.append(f"{name} is cut off or broken after {many(self._events, 'event')}: {error}")
         except ForeignError as error:
             raise InputError(f"{self.log.label} {error}") from error
         except FAILURES as error:
@@ -109,7 +110,3 @@ class Reading:
             yield b"".join(parts)  # as much of the last line as there is
             raise
         yield b"".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

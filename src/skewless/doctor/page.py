@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from skewless.doctor.diagnosis import Examination, Finding
-from skewless.doctor.wording import core_time, duration, many, size
 from skewless.pages import read_style, source_hash
+from skewless.wording import core_time, duration, many, size
 
 _BAR = 160
 _COLUMNS = ("stage", "operator", "likely cause", "longest task, median", "lost", "idle")

@@ -19,6 +19,7 @@ from skewless.salting.plan import shortened
 from skewless.salting.salts import Salts
 from skewless.salting.saved import read_plan, require_types, write_plan
 from skewless.salting.slots import landings_of_salts, steer
+from skewless.wording import many
 
 LEAST_ROWS: Final = 2_000_000
 """Rows, read and made, that a cut must take from the busiest worker, such as a million with one partner each: Spark
@@ -334,7 +335,7 @@ class JoinPlan:
         )
         nulls = "rows without a key are spread; " if self.spreads_nulls else ""
         return (
-            f"{_counted(self.n_cut, 'key')} cut into {_counted(self.n_cells, 'cell')}; {nulls}"
+            f"{many(self.n_cut, 'key')} cut into {many(self.n_cells, 'cell')}; {nulls}"
             f"{100 * self.copies / max(self.rows, 1.0):.2g} % of the rows copied; "
             f"busiest worker {before:.1f} % above the mean with plain hashing and {after:.1f} % with this plan"
             f"{'; ' if self.remark else ''}{self.remark}"
@@ -352,7 +353,7 @@ class JoinPlan:
             if self.cuts == "both"
             else f"this join can be cut on its {self.cuts} side only"
         )
-        return f"{_counted(n_large, 'key')} too large for a worker, and not cut further: {reason}"
+        return f"{many(n_large, 'key')} too large for a worker, and not cut further: {reason}"
 
     def __str__(self) -> str:
         lines = [self._heading()]
@@ -397,10 +398,6 @@ class JoinPlan:
             return f"moved to worker {workers[0]}"
         grid = f"{len(key.left_shares)} x {len(key.right_shares)}"
         return f"{grid} on {len({*workers})} workers, {key.copies:,.0f} rows copied"
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:

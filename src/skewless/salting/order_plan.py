@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skewless import notebook
 from skewless.salting.planner import KeyLoads, Pieces, level
 from skewless.salting.slots import landings, slots
+from skewless.wording import many
 
 LEAST_ROWS: Final = 1_000_000
 """Rows that cuts must take from the largest task. They take about a second more than Spark's own window, which sorts
@@ -113,12 +114,13 @@ class OrderPlan:
             100 * (max(loads) * self.workers / rows - 1) if rows else 0.0 for loads in (self.plain, self.loads)
         )
         summary = (
-            f"{rows:,.0f} rows on {self.workers} workers. The busiest worker is {before:.1f} % above the mean with "
+            f"{rows:,.0f} rows on {many(self.workers, 'worker')}. The busiest worker is {before:.1f} % above the mean "
+            "with "
         )
         if not self.keys:
             lines = [f"{summary}Spark's own window, which is what this is: no key is cut."]
         else:
-            lines = [f"{summary}Spark's own window, {after:.1f} % with this plan: {self.n_cuts} cuts by order."]
+            lines = [f"{summary}Spark's own window, {after:.1f} % with this plan: {many(self.n_cuts, 'cut')} by order."]
         for key in self.keys[:_SHOWN]:
             where = f"cut in {len(key.slots)}" if len(key.slots) > 1 else f"moved to worker {key.workers[0]}"
             lines.append(f"  {key.key}: {key.rows / max(rows, 1):.2%} of the rows, {where}")

@@ -20,6 +20,7 @@ from skewless.salting.saved import read_plan, require_types, write_plan
 from skewless.salting.slots import homes, own_homes
 from skewless.salting.table import table_of
 from skewless.salting.variety import variety_of
+from skewless.wording import many
 
 _FORMAT: Final = 2
 _SHOWN: Final = 12
@@ -278,9 +279,9 @@ class Plan:
             for key, home in zip(self.keys, self._homes.tolist(), strict=True)
         )
         return (
-            f"{', '.join(self.columns)}: {self.rows:,.0f} rows, {self.distinct:,} keys ({how}) on {self.workers} "
-            f"workers. The busiest worker is {before:.1f} % above the mean with plain hashing, {after:.1f} % with this "
-            f"plan: {self.n_cuts} cuts, {moved} keys moved whole."
+            f"{', '.join(self.columns)}: {self.rows:,.0f} rows, {many(self.distinct, 'key')} ({how}) on "
+            f"{many(self.workers, 'worker')}. The busiest worker is {before:.1f} % above the mean with plain hashing, "
+            f"{after:.1f} % with this plan: {many(self.n_cuts, 'cut')}, {many(moved, 'key')} moved whole."
         )
 
     def _shown(self) -> list[tuple[str, str, str]]:

@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, DataType
 
 import skewless.errors
 import skewless.masking
+import skewless.wording
 from skewless.errors import ColumnError, ConfigurationError, require_at_least
 from skewless.salting import owners, plan_task, planner, planning_task, salts, saved, slots, table, variety
 from skewless.salting import plan as plans
@@ -47,6 +48,7 @@ _WORTHWHILE: Final = 0.02  # overload of the busiest worker up to which Spark's 
 for _module in (
     skewless.errors,
     skewless.masking,
+    skewless.wording,
     owners,
     planner,
     planning_task,
