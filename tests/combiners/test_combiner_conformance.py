@@ -150,7 +150,7 @@ class Faulty(Combiner):
     def extract(self, states: Sequence[pa.Array], inputs: Sequence[pa.DataType]) -> pa.Array:  # noqa: ARG002
         return states[0].cast(pa.float64()) if self.fault == "check_states_have_their_fields" else states[0]
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> list[str]:  # noqa: ARG002
         return [f"sum({columns[0]})"] * (2 if self.fault == "check_native_is_complete" else 1)
 
     def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:  # noqa: ARG002

@@ -53,7 +53,6 @@ AGGREGATES: dict[str, tuple[Combiner, str]] = {
     **{f"min_{c}": (Min(c), f"min({c})") for c in "ilfdcs"},
     **{f"max_{c}": (Max(c), f"max({c})") for c in "ilfdcs"},
     **{f"mean_{c}": (Mean(c), f"avg({c})") for c in "ilfd"},
-    "mean_c": (Mean("c"), "avg(cast(c AS double))"),
     "vwap": (Vwap("d", "volume"), "try_divide(sum(d * volume), sum(if(d IS NULL, NULL, volume)))"),
     **{f"distinct_{c}": (ApproxDistinct(c), f"hll_sketch_estimate(hll_sketch_agg({c}, 12))") for c in "ils"},
     "distinct_small": (ApproxDistinct("i", log2_buckets=4), "hll_sketch_estimate(hll_sketch_agg(i, 4))"),
@@ -76,7 +75,7 @@ def merged_by_spark(spark: SparkSession, partials: list[Partials], combiners: di
     for name, combiner in combiners.items():
         inputs = [TYPES[column] for column in combiner.columns]
         columns = [f"`{name}__{field.name}`" for field in combiner.state_fields(inputs)]
-        texts = combiner.native_merge(columns)
+        texts = combiner.native_merge(columns, inputs)
         assert texts is not None
         merges += [sf.expr(text).alias(column.strip("`")) for text, column in zip(texts, columns, strict=True)]
         results.append(sf.expr(str(combiner.native_extract(columns, inputs))).alias(name))
@@ -157,6 +156,6 @@ def test_a_sum_beyond_64_bits_is_an_error_in_both(spark: SparkSession) -> None:
 def test_without_any_state_a_count_is_zero(spark: SparkSession) -> None:
     from pyspark.sql import functions as sf
 
-    (merge,) = Count().native_merge(["n"])
+    (merge,) = Count().native_merge(["n"], [])
     empty = spark.range(0).withColumnRenamed("id", "n").agg(sf.expr(merge).alias("n"))
     assert empty.select(sf.expr(Count().native_extract(["n"], []))).first() == (0,)

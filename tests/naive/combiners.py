@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
+
+WIDE: Final = Context(prec=100)
+"""In which no digit of a decimal of Spark's is lost."""
 
 
 def values_of(values: Iterable[Any]) -> list[Any]:
@@ -41,6 +44,23 @@ def maximum(values: Iterable[Any]) -> Any:
 def mean(values: Iterable[Any]) -> float | None:
     present = [float(value) for value in values_of(values)]
     return total(present) / len(present) if present else None
+
+
+def mean_of_decimals(values: Iterable[Any], precision: int, scale: int) -> Decimal | None:
+    """Divide whole numbers of units as Spark does: to 38 digits behind the point first, then to those of the result."""
+    units = [int(value.scaleb(scale, WIDE)) for value in values_of(values)]
+    if not units:
+        return None
+    if precision <= 11:
+        return rounded(Fraction(str(sum(units) / len(units) / 10**scale)), scale + 4)
+    digits = min(38, scale + 4)
+    return rounded(Fraction(rounded(Fraction(sum(units), len(units) * 10**scale), 38)), digits)
+
+
+def rounded(value: Fraction, scale: int) -> Decimal:
+    """Round half up, away from zero."""
+    units = int(abs(value) * 10**scale + Fraction(1, 2))
+    return Decimal(units if value >= 0 else -units).scaleb(-scale, WIDE)
 
 
 def variance(values: Iterable[Any], ddof: int) -> float | None:

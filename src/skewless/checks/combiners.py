@@ -144,7 +144,7 @@ def check_groups_do_not_mix(combiner: Combiner, inputs: Sequence[pa.DataType], s
 def check_native_is_complete(combiner: Combiner, inputs: Sequence[pa.DataType], _seed: int) -> None:
     """Where Spark merges natively, there is one aggregate per state field and an expression for the result."""
     columns = [f"`{field.name}`" for field in combiner.state_fields(inputs)]
-    merge, extract = combiner.native_merge(columns), combiner.native_extract(columns, inputs)
+    merge, extract = combiner.native_merge(columns, inputs), combiner.native_extract(columns, inputs)
     assert (merge is None) == (extract is None), f"{combiner.name} has a native merge or a native extract, not both"
     assert merge is None or len(merge) == len(columns), f"{len(columns)} state fields, native_merge gives {merge}"
 

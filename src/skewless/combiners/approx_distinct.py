@@ -69,7 +69,7 @@ class ApproxDistinct(Sketched):
         read = import_datasketches().hll_sketch.deserialize
         return pa.array((floor(read(state).get_estimate() + 0.5) for state in states[0].to_pylist()), pa.int64())
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"hll_union_agg({columns[0]})"]
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:

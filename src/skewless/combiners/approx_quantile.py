@@ -86,7 +86,7 @@ class ApproxQuantile(Sketched):
         quantiles = (self._quantile(read(state)) for state in states[0].to_pylist())
         return pa.array((None if value is None else _typed(value, inputs[0]) for value in quantiles), inputs[0])
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"kll_merge_agg_double({columns[0]}, {self.k})"]
 
     def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:

@@ -76,8 +76,8 @@ class Combiner(ABC):
         """Return the combiner that does what Spark does in ANSI mode off, where a sum that does not fit is no error."""
         return self
 
-    def native_merge(self, _columns: Sequence[str], /) -> list[str] | None:
-        """Return `merge` as one Spark SQL aggregate per state field; None where Spark cannot merge these states.
+    def native_merge(self, _columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str] | None:
+        """Return `merge` as one Spark SQL aggregate per state field; None where Spark cannot merge such states.
 
         `columns` are quoted references to the state columns; the same goes for `native_extract`.
         """

@@ -53,7 +53,7 @@ class Count(Combiner):
     def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         return states[0]
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"sum({columns[0]})"]
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:

@@ -54,7 +54,7 @@ class _Extreme(Combiner):
     def extract(self, states: Sequence[pa.Array], _inputs: Sequence[pa.DataType], /) -> pa.Array:
         return states[0]
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"{self.function}({columns[0]})"]
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:

@@ -66,9 +66,9 @@ class Sum(Combiner):
         return states[0]
 
     def without_ansi(self) -> Combiner:
-        return _LenientSum(self.column)
+        return LenientSum(self.column)
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"sum({columns[0]})"]
 
     def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:
@@ -82,11 +82,11 @@ class Sum(Combiner):
 
 
 @dataclass(frozen=True)
-class _LenientSum(Sum):
+class LenientSum(Sum):
     """Sum as Spark does in ANSI mode off: integers wrap around, and a decimal that does not fit is null.
 
-    >>> states = _LenientSum("x").add(np.array([0, 0]), 1, [pa.array([2**63 - 1, 2])])
-    >>> _LenientSum("x").extract(states, [pa.int64()]).to_pylist()
+    >>> states = LenientSum("x").add(np.array([0, 0]), 1, [pa.array([2**63 - 1, 2])])
+    >>> LenientSum("x").extract(states, [pa.int64()]).to_pylist()
     [-9223372036854775807]
     """
 
@@ -112,7 +112,7 @@ class _LenientSum(Sum):
         overflowed = pc.or_(overflowed, pc.fill_null(reduce(groups, n_groups, states[1], "any"), False))
         return [pc.if_else(overflowed, None, merged), overflowed]
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"sum({columns[0]})", *(f"bool_or({column})" for column in columns[1:])]
 
     def native_extract(self, columns: Sequence[str], inputs: Sequence[pa.DataType]) -> str:

@@ -65,7 +65,7 @@ class Vwap(Combiner):
         with np.errstate(over="ignore", invalid="ignore"):
             return nullable(turnover / np.where(volume == 0, 1, volume), volume != 0)
 
-    def native_merge(self, columns: Sequence[str]) -> list[str]:
+    def native_merge(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> list[str]:
         return [f"sum({column})" for column in columns]
 
     def native_extract(self, columns: Sequence[str], _inputs: Sequence[pa.DataType], /) -> str:

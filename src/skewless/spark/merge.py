@@ -120,13 +120,13 @@ class Merger:
 
     def is_native(self, name: str) -> bool:
         """Whether Spark can merge the states of a combiner itself."""
-        merged = self.combiners[name].native_merge([field.name for field in self.states(name)])
+        merged = self.combiners[name].native_merge([field.name for field in self.states(name)], self.types(name))
         return merged is not None and all(map(has_aggregate, merged))
 
     def native_columns(self, name: str) -> tuple[list[Column], Column]:
         """Return the aggregates that merge the states of a combiner in Spark, and what they result in."""
         columns = [field.name for field in self.states(name)]
-        merged = self.combiners[name].native_merge(columns) or ()
+        merged = self.combiners[name].native_merge(columns, self.types(name)) or ()
         result = sf.expr(str(self.combiners[name].native_extract(columns, self.types(name)))).alias(name)
         return [sf.expr(text).alias(column) for text, column in zip(merged, columns, strict=True)], result
 
