@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import ClassVar, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from skewless.errors import InputError
 _WIDEST: Final = 38
 _MORE: Final = 4  # digits of a mean beyond those of the values
 _MOST_IN_A_DOUBLE: Final = 15  # digits; Spark averages decimals as doubles if their means have no more
-_PRECISION: Final = 100  # digits of quotients, before they are rounded as Spark rounds them
+_EXACT: Final = Context(prec=100, rounding=ROUND_HALF_UP)  # more digits than a quotient has before it is rounded
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,9 @@ class Mean(Combiner):
         if not pa.types.is_decimal(kind):
             return nullable(doubles_of(states[0]) / np.maximum(counts, 1), counts > 0)
         both = zip(states[0].to_pylist(), counts.tolist(), strict=True)
-        with localcontext(Context(prec=_PRECISION)):
-            means = [None if total is None else _divided(total, count, kind, result) for total, count in both]
-            limit = Decimal(10) ** (result.precision - result.scale)
-            fitting = [mean if mean is None or abs(mean) < limit else None for mean in means]
+        means = [None if total is None else _divided(total, count, kind, result) for total, count in both]
+        limit = Decimal(10) ** (result.precision - result.scale)
+        fitting = [mean if mean is None or -limit < mean < limit else None for mean in means]
         if not self._is_lenient and fitting != means:
             raise InputError(f"a mean of decimals does not fit in {result}", hint="cast the column to a double")
         return pa.array(fitting, result)
@@ -139,5 +138,5 @@ def _divided(total: Decimal, count: int, kind: pa.DataType, result: pa.DataType)
     if kind.precision + _MORE <= _MOST_IN_A_DOUBLE:
         quotient = Decimal(repr(float(total.scaleb(kind.scale)) / count / 10.0**kind.scale))
     else:
-        quotient = (total / count).quantize(Decimal(1).scaleb(-_WIDEST), ROUND_HALF_UP)
-    return quotient.quantize(Decimal(1).scaleb(-result.scale), ROUND_HALF_UP)
+        quotient = _EXACT.quantize(_EXACT.divide(total, count), _EXACT.scaleb(Decimal(1), -_WIDEST))
+    return _EXACT.quantize(quotient, _EXACT.scaleb(Decimal(1), -result.scale))
