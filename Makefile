@@ -14,7 +14,8 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --durations 10
 
 # What runs on every version of Spark: batch jobs and Connect. Tests of what a version lacks skip themselves there.
 ON_VERSIONS := $(addprefix tests/spark/test_,$(addsuffix .py,connect diagnose_spark exactness explain group_api group_batch \
-  grouping_plan join join_sampling local merge native_aggregates over porting repartition route versions whole_keys)) tests/test_notebooks.py
+  grouping_plan join join_sampling local mean_of_decimals merge native_aggregates over porting repartition route versions \
+  whole_keys)) tests/test_notebooks.py
 STREAMS := tests/spark/test_group_stream.py tests/spark/test_stateful.py
 # The sample of `make test`: what takes another way on the oldest version.
 SAMPLE := tests/spark/test_versions.py tests/spark/test_over.py::test_hot_partitions_are_even_and_rows_are_exchanged_once \

@@ -14,8 +14,10 @@ from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 from naive.combiners import WIDE
 from services.settings import setting
+from services.spark_version import since
 from skewless import ApproxTopK, Mean, group
 from skewless.combiners import Combiner
+from skewless.spark.versions import GUARDS_SINCE, STREAMS_SINCE
 
 pytestmark = pytest.mark.spark
 
@@ -53,7 +55,9 @@ def spark_means(df: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-@pytest.mark.parametrize("grouping", ["shuffle", "partial_key", "even", "auto"])
+@pytest.mark.parametrize(
+    "grouping", ["shuffle", "even", "auto", pytest.param("partial_key", marks=since(*GUARDS_SINCE))]
+)
 def test_means_are_those_of_spark(spark: SparkSession, grouping: str, ansi: str) -> None:
     seed = len(grouping)
     df = rows(spark, seed)
@@ -65,6 +69,7 @@ def test_means_are_those_of_spark(spark: SparkSession, grouping: str, ansi: str)
         assert contents(got) == contents(plain), f"seed {seed}"
 
 
+@since(*STREAMS_SINCE)
 def test_means_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     df = rows(spark, 5)
     df.write.parquet(str(tmp_path / "rows"))
