@@ -111,7 +111,8 @@ def test_of_large_inputs_other_columns_are_read_of_hot_keys_only(
         return to_table(rows)
 
     def collect(rows: DataFrame) -> Any:
-        scans(rows)
+        if "content" in rows.columns:  # before Spark 4.0, tables are collected as well
+            scans(rows)
         return collected(rows)
 
     collected = type(df).collect
