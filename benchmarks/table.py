@@ -272,8 +272,8 @@ CASES: Final = {
         rows=4_000_000,
         keys=20_000,
         remark="Plain Spark's approx_count_distinct is asked for the same precision. At its default of 5 % it took "
-        "1.09 times as long as skewless without skew, 1.26 times with r80, and 0.89 times with Zipf's law; there 0.96 "
-        "times as long as ApproxDistinct with `log2_buckets=9`, which is as coarse (4.6 %).",
+        "1.09 times as long as skewless without skew, 1.26 times with r80, and 0.89 times with Zipf's law; in another "
+        "run 0.96 times as long there as ApproxDistinct with `log2_buckets=9`, which is as coarse (4.6 %).",
     ),
     "python": Case(title="top 10 values, in Python", ways=python, rows=1_000_000, keys=2_000),
     "exchange": Case(
