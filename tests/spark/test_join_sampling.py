@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,25 @@ from skewless import join, plan_join
 from skewless.salting.join_planner import JoinType
 from skewless.spark.join_counting import Counting
 from skewless.spark.join_sampling import BothSides, _counted
-from skewless.spark.join_sides import sides_of
+from skewless.spark.join_sides import Side, sides_of
 from skewless.spark.versions import to_table
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
+    """What is collected of the sides of joins."""
+    noted: list[pa.Table] = []
+
+    def note(df: DataFrame) -> pa.Table:
+        noted.append(to_table(df))
+        return noted[-1]
+
+    monkeypatch.setattr("skewless.spark.join_sampling.to_table", note)
+    return noted
+
+
+def columns_of(looks: list[pa.Table]) -> list[list[str]]:
+    return [look.column_names for look in looks]
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans())))
@@ -54,37 +71,23 @@ def test_two_looks_see_what_one_sees(spark: SparkSession, how: JoinType) -> None
 
 
 @pytest.mark.spark
-def test_names_and_contents_are_read_of_hot_keys_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[pa.Table] = []
-
-    def noted(df: DataFrame) -> pa.Table:
-        looks.append(to_table(df))
-        return looks[-1]
-
-    monkeypatch.setattr("skewless.spark.join_sampling.to_table", noted)
+def test_names_and_contents_are_read_of_hot_keys_only(spark: SparkSession, looks: list[pa.Table]) -> None:
     right = spark.sql("SELECT id AS k, id AS w FROM range(0, 1000000, 1, 2)")
     even = spark.sql("SELECT id AS k, id AS v FROM range(0, 1000000, 1, 2)")
     assert plan_join(even, right, "k", workers=8).is_empty
-    assert [look.column_names for look in looks] == [["row"]]
+    assert columns_of(looks) == [["row"]]
     looks.clear()
     skewed = spark.sql("SELECT if(id % 10 < 8, 7, id) AS k, id AS v FROM range(0, 1000000, 1, 2)")
     assert [key.key for key in plan_join(skewed, right, "k", workers=8).keys] == ["7"]
-    assert [look.column_names for look in looks] == [["row"], ["row", "hash", "name", "content"]]
+    assert columns_of(looks) == [["row"], ["row", "hash", "name", "content"]]
     assert len(set(looks[1]["hash"].to_pylist())) == 1
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_a_join_that_is_even_enough_is_looked_at_once(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, how: JoinType
+    spark: SparkSession, looks: list[pa.Table], how: JoinType
 ) -> None:
-    looks: list[list[str]] = []
-
-    def noted(df: DataFrame) -> pa.Table:
-        looks.append(df.columns)
-        return to_table(df)
-
-    monkeypatch.setattr("skewless.spark.join_sampling.to_table", noted)
     few_keys = (
         "SELECT id % 300 AS k, id AS v FROM range(0, 1000000, 1, 2)"  # each with 1/37 of a worker's rows, or more
     )
@@ -93,11 +96,11 @@ def test_a_join_that_is_even_enough_is_looked_at_once(
     named = counting.named_plan(0.02, 1.0)
     assert named.is_plain
     assert {key.key for key in named.keys} <= {str(number) for number in range(300)}
-    assert looks == [["row"], ["row", "hash", "name", "content"]]
+    assert columns_of(looks) == [["row"], ["row", "hash", "name", "content"]]
     looks.clear()
     plan = counting.plan(counting.see(0.02), 1.0, may_be_even=True)
     assert plan.is_plain
-    assert looks == [["row"]]
+    assert columns_of(looks) == [["row"]]
     assert plan.rows == pytest.approx(named.rows, rel=0.05)
     hot = spark.sql("SELECT if(id % 10 < 2, null, id % 300) AS k, id AS v FROM range(0, 1000000, 1, 2)")
     semi = replace(counting, left=sides_of(hot, hot, "k")[0], how="left_semi", cuts="left")
@@ -109,25 +112,41 @@ def test_a_join_that_is_even_enough_is_looked_at_once(
 
 @pytest.mark.spark
 def test_sides_that_are_read_with_ease_are_looked_at_for_hot_keys_first(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, looks: list[pa.Table]
 ) -> None:
-    looks: list[list[str]] = []
-
-    def noted(df: DataFrame) -> pa.Table:
-        looks.append(df.columns)
-        return to_table(df)
-
-    monkeypatch.setattr("skewless.spark.join_sampling.to_table", noted)
     left = spark.sql("SELECT if(id % 10 < 8, 7, id) AS k, id AS v FROM range(0, 10000, 1, 2)")
     right = spark.sql("SELECT id AS k, id AS w FROM range(0, 2000, 1, 2)")
     with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
         join(left, right, "k")
-        assert looks == [["row"]]
+        assert columns_of(looks) == [["row"]]
         join(left, right, "k", least_rows=1)
-        assert looks == [["row"], ["row"], ["row", "hash", "name", "content"]]
+        assert columns_of(looks) == [["row"], ["row"], ["row", "hash", "name", "content"]]
         looks.clear()
         join(left, right.groupBy("k").agg(sf.max("w")), "k")  # which would be dear to compute again
-        assert looks == [["row", "hash", "name", "content"]]
+        assert columns_of(looks) == [["row", "hash", "name", "content"]]
+
+
+@pytest.mark.spark
+def test_keys_that_only_seem_hot_are_counted_and_not_named(
+    spark: SparkSession, looks: list[pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+
+    def noted(counting: Counting, side: Side, keys: list[int]) -> Any:
+        counted.append(side.name)
+        return count(counting, side, keys)
+
+    count = Counting.count
+    monkeypatch.setattr(Counting, "count", noted)
+    left = spark.sql("SELECT id % 300 AS k, id AS v FROM range(0, 300000, 1, 2)")
+    one, two = sides_of(left, spark.sql("SELECT id AS k, id AS w FROM range(0, 300, 1, 2)"), "k")
+    counting = Counting(left=one, right=two, how="inner", cuts="both", workers=8, seed=3)
+    seen = counting.sample(np.array([1.0, 0.04]), at_once=False)  # a row of the right side stands for 25
+    plan = counting.plan(seen, 1.0, may_be_even=True)
+    assert counted == ["right"]
+    assert plan.is_plain
+    assert {(key.left, key.right) for key in plan.keys} == {(1_000, 1)}
+    assert columns_of(looks) == [["row"]]
 
 
 @pytest.mark.spark

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.state import GroupState
 
 from skewless.combiners import ApproxTopK, Count, Sum
+from skewless.errors import InputError
 from skewless.spark import merge
 from skewless.spark.merge import PACKED, Merger, OutputMode, merge_group, pack, unpack, unpack_results
 
@@ -55,6 +56,13 @@ def test_packed_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
     joined, numbers = unpack([b"".join(packed), packed[0]], SCHEMA)
     assert repr(joined.combine_chunks()) == repr(pa.concat_tables([table, table.slice(0, 1)]).combine_chunks())
     assert numbers == [0] * len(rows) + [1]
+
+
+def test_a_state_of_shorter_values_is_refused() -> None:
+    """Arrow reads what lies beyond their end, such as that of a mean of decimals, which was a double once."""
+    kept = pack(pa.table({"sum": [2.5], "count": [3]})).to_pylist()
+    with pytest.raises(InputError, match=r"states of other types than this query has\. Start with a new checkpoint"):
+        unpack(kept, pa.schema([("sum", pa.decimal128(20, 2)), ("count", pa.int64())]))
 
 
 def test_what_lies_in_the_state_store_is_no_program() -> None:

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from skewless.combiners import Combiner
 from skewless.combiners.partials import Partials
+from skewless.errors import InputError
 from skewless.spark.versions import has_aggregate, with_column
 
 if TYPE_CHECKING:
@@ -195,6 +196,12 @@ def unpack(packed: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, list[i
         while stream.tell() < len(content):
             batches.append(pa.ipc.read_record_batch(stream, schema))
             numbers.append(number)
+            try:
+                batches[-1].validate()  # Arrow would read beyond the end of shorter values
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    "the stream has kept states of other types than this query has", hint="start with a new checkpoint"
+                ) from error
     return pa.Table.from_batches(batches, schema), numbers
 
 
